@@ -8,7 +8,6 @@ pub enum AgentError {
     Request(#[from] wire::FrameError),
     #[error("the runner's pipe cannot be written: {0}")]
     Reply(std::io::Error),
-    /// A thread or handler that the agent needs could not be set up.
     #[error("the agent cannot be set up: {0}")]
     Setup(String),
 }

@@ -10,20 +10,15 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::Sender;
 use wire::{AGENT_LIMIT, Decoder, FrameError, Request};
 
-/// Something to act on.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// The runner asks.
     Request(Box<Request>),
     /// The pipe from the runner closed, or what came over it is no request.
     InputEnded(Result<(), FrameError>),
-    /// A signal asks for an end.
     Terminated,
-    /// A worker says something.
     Worker(u32, WorkerNotice),
 }
 
-/// Reads requests until the pipe closes.
 pub(crate) fn read_requests(mut input: impl Read + Send + 'static, sender: Sender<Event>) -> Result<(), AgentError> {
     let read = move || {
         let mut decoder = Decoder::new(AGENT_LIMIT);

@@ -27,7 +27,6 @@ pub struct Context {
     pub program: PathBuf,
     /// Hash of this binary; the runner compares it with its own.
     pub build: String,
-    /// Where lines for people go.
     pub lines: LineSink,
 }
 

@@ -23,12 +23,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const GUARD: Duration = Duration::from_secs(2);
 /// What the settings of cells are called among profiles (`windhover tune undo campaign`).
 const PROFILE: &str = "campaign";
-/// What the undo log calls the command.
 const COMMAND: &str = "windhover agent";
 
 pub(crate) type Refusal = (u8, String);
 
-/// What was made of a request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PreparedState {
     pub(crate) shield: Option<ShieldReport>,

@@ -308,7 +308,6 @@ impl<'a, W: Write> Supervisor<'a, W> {
         self.fail(code, message)
     }
 
-    /// Deals with the workers whose time is over.
     fn lose_patience(&mut self) -> Result<(), AgentError> {
         let now = Instant::now();
         let late: Vec<u32> = self

@@ -31,18 +31,13 @@ const DRAIN: Duration = Duration::from_secs(2);
 /// How long its last words may take to arrive after its death.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// What a worker's stdout brings.
 #[derive(Debug)]
 pub(crate) enum WorkerNotice {
     /// The line of a probe's result, as it came: it may have megabytes, and only the runner reads it.
     Measured(Vec<u8>),
-    /// The line of a probe's interval, as it came.
     Interval(Vec<u8>),
-    /// Any other event of the contract.
     Event(WorkerEvent),
-    /// A marked line that is none.
     Nonsense(String),
-    /// A signal stopped the process.
     Stopped,
     /// The process has ended, though a descendant may still hold its stdout.
     Exited,
@@ -50,7 +45,6 @@ pub(crate) enum WorkerNotice {
     Closed,
 }
 
-/// What a worker is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Endpoint,
@@ -68,12 +62,10 @@ impl Role {
     }
 }
 
-/// The state of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Started; an endpoint or a load is not ready yet.
     Starting,
-    /// Working.
     Working,
     /// Asked to end, by request or by cancelling.
     Stopping,

@@ -25,7 +25,6 @@ const FETCHING: Duration = Duration::from_secs(900);
 const RELEASE: &str = "release";
 
 pub(crate) struct CacheFolder<'a> {
-    /// What it is called in messages.
     pub(crate) what: String,
     /// The folder of the cache, and the one in it that is made.
     pub(crate) part: &'a str,

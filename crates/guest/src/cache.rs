@@ -24,7 +24,6 @@ impl Cache {
         }
     }
 
-    /// Another folder.
     pub fn at(folder: &Path) -> Self {
         Self { folder: folder.to_owned() }
     }

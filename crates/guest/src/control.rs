@@ -18,9 +18,7 @@ pub fn agent_port(name: &str) -> String {
 /// The agent of the whole guest, in its first network namespace. No host has a name of more than one letter.
 pub const MACHINE: &str = "machine";
 
-/// A host in a guest.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct GuestHost {
     /// `a`, `b` …
     pub name: String,
@@ -32,9 +30,7 @@ pub struct GuestHost {
     pub device: String,
 }
 
-/// A guest that is ready.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Up {
     pub hosts: Vec<GuestHost>,
     pub release: String,
@@ -44,10 +40,8 @@ pub struct Up {
     pub uptime_ms: u64,
 }
 
-/// From the host.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum ToGuest {
     /// Run a program on a host, or in the guest's first namespace. Several may run at once.
     Run {
@@ -56,31 +50,29 @@ pub enum ToGuest {
         host: Option<String>,
         argv: Vec<String>,
     },
-    /// Send a signal to a program.
-    Signal { id: u32, signal: i32 },
-    /// Power off.
+    Signal {
+        id: u32,
+        signal: i32,
+    },
     PowerOff,
 }
 
-/// From the guest.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum FromGuest {
-    /// It is ready.
     Up(Up),
     /// It cannot become ready: why.
     Failed(String),
     /// A line for people, from an agent or the first process.
     Note(String),
-    /// What became of a program.
-    Program { id: u32, event: ProgramEvent },
+    Program {
+        id: u32,
+        event: ProgramEvent,
+    },
 }
 
-/// What a program does.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum ProgramEvent {
     /// It wrote this (base64).
     Output {
@@ -95,13 +87,11 @@ pub enum ProgramEvent {
 }
 
 impl ProgramEvent {
-    /// What a program wrote.
     pub fn output(error: bool, bytes: &[u8]) -> Self {
         Self::Output { error, bytes: STANDARD.encode(bytes) }
     }
 }
 
-/// What a program wrote, as bytes.
 pub fn decoded(bytes: &str) -> Vec<u8> {
     STANDARD.decode(bytes).unwrap_or_default()
 }

@@ -25,7 +25,6 @@ impl Archive {
         self.entry(name, FILE | permissions, (0, 0), content);
     }
 
-    /// A symbolic link.
     pub fn link(&mut self, name: &str, to: &str) {
         self.entry(name, LINK | 0o777, (0, 0), to.as_bytes());
     }
@@ -40,12 +39,10 @@ impl Archive {
         self.entry(name, CHARACTERS | permissions, device, &[]);
     }
 
-    /// Whether a name is in it.
     pub fn has(&self, name: &str) -> bool {
         self.names.contains(name.trim_start_matches('/'))
     }
 
-    /// The whole archive.
     pub fn finish(mut self) -> Vec<u8> {
         self.header("TRAILER!!!", 0, (0, 0), 0, 0);
         self.pad(BLOCK);

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 /// A step that failed. Steps that differ only in their words share a variant.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum GuestError {
     /// What was asked for cannot be had here: what, and the remedy. Nothing was changed.
     #[error("{0}")]
@@ -12,10 +11,8 @@ pub enum GuestError {
     /// A program failed, or the guest did not do what it should: what, and its output.
     #[error("{0}")]
     Failed(String),
-    /// A file or folder cannot be used.
     #[error("cannot {step} {}: {cause}{}", path.display(), remedy(cause))]
     File { step: &'static str, path: PathBuf, cause: std::io::Error },
-    /// The stop flag was raised.
     #[error("interrupted")]
     Interrupted,
 }

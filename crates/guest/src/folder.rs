@@ -50,7 +50,6 @@ impl RunFolder {
         }
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -33,7 +33,6 @@ const LISTING: Duration = Duration::from_secs(20);
 
 /// The program that guests run, and the fingerprint by which both ends know that they are the same build.
 #[derive(Debug, Clone)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Program {
     pub path: PathBuf,
     pub build: String,

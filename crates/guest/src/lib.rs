@@ -6,6 +6,8 @@
 //! guest's first process is this program too ([`inside`]). Byte pipes between guest and host are virtio-serial ports, which
 //! QEMU offers as Unix sockets: one for [`control`], one for each agent.
 
+#![expect(missing_docs, reason = "what has no comment is what its name says")]
+
 pub mod control;
 pub mod inside;
 pub mod wire;

@@ -88,7 +88,6 @@ pub fn simulated(mode: GuestMode) -> Option<&'static str> {
 
 /// A guest as asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct GuestSpec {
     /// A kernel's name or path, as [`Kernel::find`] takes it.
     pub kernel: String,
@@ -202,7 +201,6 @@ pub struct Guest {
 
 /// CPU time of QEMU, in ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Usage {
     pub user_ms: u64,
     pub system_ms: u64,

@@ -5,10 +5,8 @@ use crate::{Cache, GuestError};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// What is fetched and unpacked together.
 #[derive(Debug, Clone, Copy)]
 pub struct PackageSet<'a> {
-    /// What it is called in messages.
     pub what: &'a str,
     /// Its folder in the cache.
     pub name: &'a str,

@@ -19,16 +19,13 @@ const KILL: i32 = 9;
 /// How long a command may leave what its program wrote unread.
 const UNREAD: Duration = Duration::from_secs(10);
 
-/// A program to run in a guest.
 #[derive(Debug, Clone, Copy)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Job<'a> {
     /// On which host; on none: in the guest's first network namespace.
     pub host: Option<&'a str>,
     pub argv: &'a [String],
     /// How long it may take, in time of this machine.
     pub limit: Option<Duration>,
-    /// Raised when it is to stop.
     pub stop: &'a AtomicBool,
     /// Whether the program is then asked to end (SIGTERM) and waited for; else it is left running.
     pub asks: bool,

@@ -22,7 +22,6 @@ pub fn kexec_load(kernel: &Path, initrd: Option<&Path>, command_line: &str) -> i
     kexec_file_load(kernel.as_raw_fd(), initrd.as_ref().map_or(-1, File::as_raw_fd), &line, flags)
 }
 
-/// Forgets the kernel that was loaded.
 pub fn kexec_unload() -> io::Result<()> {
     kexec_file_load(-1, -1, c"", KEXEC_FILE_UNLOAD)
 }
@@ -34,7 +33,6 @@ fn kexec_file_load(kernel: RawFd, initrd: RawFd, line: &std::ffi::CStr, flags: l
     Errno::result(done).map(drop).map_err(io::Error::from)
 }
 
-/// How a machine goes down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Down {
     /// Through the firmware and the boot loader.

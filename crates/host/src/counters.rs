@@ -11,7 +11,6 @@ use std::fs;
 
 /// Running totals since boot, or since the namespace was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Totals {
     pub udp: Udp,
     pub udp6: Udp,
@@ -35,12 +34,10 @@ pub struct Udp {
     pub send_buffer_errors: u64,
 }
 
-/// Drops of all devices of the namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Devices {
     /// rx_dropped and rx_missed_errors (the kernel prints their sum).
     pub receive_drops: u64,
-    /// tx_dropped.
     pub send_drops: u64,
 }
 

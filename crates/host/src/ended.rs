@@ -19,7 +19,6 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Reads it. Whatever is missing stays absent.
     pub fn of(machine: &Machine, pid: u32) -> Self {
         let file = |name: &str| machine.text(format!("/proc/{pid}/{name}")).unwrap_or_default();
         let [_, waited, turns] = parse_schedstat(&file("schedstat"));

@@ -21,12 +21,10 @@ pub fn shield_state(bytes: &[u8]) {
     }
 }
 
-/// Offsets of time namespaces.
 pub fn time_offsets(bytes: &[u8]) {
     let _ = tasks::parse_boot_offset_ns(&String::from_utf8_lossy(bytes));
 }
 
-/// Undo logs.
 pub fn undo_log(bytes: &[u8]) {
     undo::exercise_log(bytes);
 }

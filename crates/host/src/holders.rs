@@ -14,14 +14,11 @@ use std::time::{Duration, Instant};
 
 /// The command that holds: `windhover hold --cpu-latency-us N`.
 pub const COMMAND: &str = "hold";
-/// Its flag.
 pub const FLAG: &str = "--cpu-latency-us";
 /// How long a holder may take to end.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A process that holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Holder {
     pub task: TaskKey,
     /// The longest time that waking may take while it lives, in µs.

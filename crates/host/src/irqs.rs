@@ -12,9 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// A device interrupt.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Irq {
     pub number: u32,
     /// Names of what handles it (`eth0-rx-0`); empty without a handler.
@@ -28,7 +26,6 @@ pub struct Irq {
 }
 
 impl Irq {
-    /// An interrupt by its number.
     pub fn of(machine: &Machine, number: u32) -> Self {
         let folder = format!("/proc/irq/{number}");
         let mask = Path::new(&folder).join("smp_affinity_list");
@@ -73,7 +70,6 @@ pub fn list(machine: &Machine) -> Vec<Irq> {
 
 /// A thread that handles an interrupt (`irq/24-eth0`).
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Thread {
     pub tid: i32,
     pub name: String,

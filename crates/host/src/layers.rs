@@ -8,7 +8,6 @@ const MOST_LAYERS: usize = 32;
 /// A layer is a page of text.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// One text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layer {
     /// As `extends` names it.
@@ -17,9 +16,7 @@ pub struct Layer {
     pub table: Table,
 }
 
-/// Why layers cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what it is")]
 pub enum LayerError {
     #[error("there is no profile '{name}': the built-in ones are {known}; a file's name ends in .toml")]
     Unknown { name: String, known: String },

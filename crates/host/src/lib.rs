@@ -5,6 +5,7 @@
 //! `None` or empty, never an error: facts decorate a run and must not stop it. Parsers are pure functions of text, so that fixtures
 //! of other kernels and fuzzers can feed them.
 
+#![expect(missing_docs, reason = "what has no comment is what its name says")]
 #![expect(unsafe_code, reason = "ethtool ioctls have no safe wrapper")]
 
 pub mod boot;

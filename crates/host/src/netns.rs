@@ -73,7 +73,6 @@ pub fn processes(inodes: &[u64]) -> Vec<(u32, String)> {
     found
 }
 
-/// Where a network namespace is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Search {
     /// A file to enter it by.

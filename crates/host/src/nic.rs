@@ -12,9 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub use napi::Napi;
 
-/// Why a device cannot be looked at.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum NicError {
     #[error("there is no network device '{device}'; there are {known}")]
     Absent { device: String, known: String },
@@ -23,11 +21,8 @@ pub enum NicError {
     OtherNamespace(String),
 }
 
-/// A queue of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct NicQueue {
-    /// Whether it sends.
     pub transmits: bool,
     pub number: u32,
     /// CPUs that share receiving from it (RPS) or send through it (XPS); absent where the kernel does not offer that.
@@ -42,9 +37,7 @@ impl NicQueue {
     }
 }
 
-/// A device and what belongs to it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct NicMap {
     pub device: String,
     pub irqs: Vec<Irq>,
@@ -54,7 +47,6 @@ pub struct NicMap {
     pub napis: Vec<Napi>,
     /// Its NUMA node; absent where the machine has none or the device is not on a bus.
     pub numa_node: Option<u32>,
-    /// CPUs near it.
     pub local_cpus: Option<CpuList>,
 }
 
@@ -111,7 +103,6 @@ impl NicMap {
         Ok(Self { device: device.to_owned(), napis: napi::napis(index.map_err(absent)?), ..Self::default() })
     }
 
-    /// The threads that poll it.
     pub fn threads(&self) -> impl Iterator<Item = i32> + '_ {
         self.napis.iter().filter_map(|napi| napi.pid)
     }

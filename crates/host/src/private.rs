@@ -91,7 +91,6 @@ pub fn create(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The content of a file that is to be trusted.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     open(path, OpenOptions::new().read(true))?.read_to_end(&mut content)?;

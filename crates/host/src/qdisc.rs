@@ -12,7 +12,6 @@ const TCMSG_BYTES: usize = 20;
 
 /// The discipline at the root of one device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct RootQdisc {
     pub interface: u32,
     /// Its kind (`fq_codel`, `mq`, `noqueue`).

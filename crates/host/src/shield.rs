@@ -11,14 +11,11 @@ use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// What `shield.json` holds.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct ShieldState {
     pub format: u32,
     pub set: SetId,
     pub spec: model::ShieldSpec,
-    /// What keeps others away.
     pub backend: model::ShieldBackend,
     /// Directory of the control group whose tasks may use the shielded CPUs; absent with plain affinity.
     #[serde(default)]
@@ -28,10 +25,8 @@ pub struct ShieldState {
     pub by_thread: bool,
 }
 
-/// Why a thread could not get behind the shield.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot enter the shield of CPU {cpus}: {path}: {cause}")]
-#[expect(missing_docs, reason = "the message of a variant says what it is")]
 pub struct EnterError {
     pub cpus: CpuList,
     pub path: PathBuf,
@@ -47,7 +42,6 @@ pub fn current(state: &StateDir) -> Option<ShieldState> {
     parse(&private::read(&file).ok()?)
 }
 
-/// Reads `shield.json`.
 pub fn parse(text: &[u8]) -> Option<ShieldState> {
     serde_json::from_slice(text).ok().filter(|shield: &ShieldState| shield.format == 1)
 }

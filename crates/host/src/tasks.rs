@@ -15,7 +15,6 @@ const NO_SET_AFFINITY: u64 = 0x0400_0000;
 
 /// What one line of /proc/PID/stat says (proc_pid_stat(5)).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Stat {
     pub tid: i32,
     /// Name; it may hold any byte, also spaces and parentheses.
@@ -32,7 +31,6 @@ pub struct Stat {
     pub major_faults: u64,
     /// Start, in clock ticks since boot.
     pub started: u64,
-    /// The CPU that it ran on last.
     pub cpu: Option<u32>,
     /// Real-time priority; 0 without one.
     pub priority: u32,
@@ -41,7 +39,6 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Whether it is a thread of the kernel.
     pub fn is_kernel(&self) -> bool {
         self.flags & KERNEL_THREAD != 0
     }
@@ -88,28 +85,22 @@ pub struct GroupLine {
 
 /// A line of /proc/PID/mounts (fstab(5)).
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Mount {
     pub path: PathBuf,
     pub kind: String,
     pub options: Vec<String>,
 }
 
-/// A thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Task {
-    /// Which: thread id, start and name.
     pub key: TaskKey,
     pub process: i32,
-    /// The parent of its process.
     pub parent: i32,
     pub kernel: bool,
     /// Whether the kernel forbids to change its CPUs (per-CPU kernel threads).
     pub fixed: bool,
     /// The CPUs that it may run on; empty where /proc does not say.
     pub allowed: CpuList,
-    /// The CPU that it ran on last.
     pub cpu: Option<u32>,
     /// Number of its policy (SCHED_*).
     pub policy: u32,
@@ -323,7 +314,6 @@ pub fn parse_capabilities(status: &str) -> Option<u64> {
     u64::from_str_radix(status_field(status, "CapEff")?, 16).ok()
 }
 
-/// Reads a mount table.
 pub fn parse_mounts(text: &str) -> Vec<Mount> {
     let line = |line: &str| {
         let mut words = line.split(' ').skip(1);

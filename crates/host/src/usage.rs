@@ -17,7 +17,6 @@ use std::sync::OnceLock;
 
 /// CPU time of one line of /proc/stat, in clock ticks of user space (10 ms on nearly every machine).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct CpuTicks {
     /// User time, niced or not; guests are part of it.
     pub user: u64,
@@ -33,7 +32,6 @@ pub struct CpuTicks {
 }
 
 impl CpuTicks {
-    /// All columns together.
     pub fn total(&self) -> u64 {
         [self.user, self.system, self.idle, self.iowait, self.irq, self.softirq, self.steal]
             .into_iter()
@@ -57,7 +55,6 @@ impl CpuTicks {
 /// /proc/stat: the machine and, when asked for, one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcStat {
-    /// The sum over all CPUs.
     pub machine: CpuTicks,
     /// Lines of single CPUs, which are the online ones.
     pub cpus: u32,

@@ -9,7 +9,6 @@ pub(crate) struct Bins {
     pub(crate) bins: Vec<(u64, u64)>,
     /// Their width in ns.
     pub(crate) width_ns: u64,
-    /// Values beyond the last bin.
     pub(crate) over: u64,
 }
 
@@ -94,7 +93,6 @@ impl Bins {
         }
     }
 
-    /// All values of another one of the same tool.
     pub(crate) fn merge(&mut self, other: &Self) {
         other.bins.iter().for_each(|(at, count)| self.add(*at, *count));
         self.over = self.over.saturating_add(other.over);

@@ -57,7 +57,6 @@ pub(crate) fn result(probe: Probe, protocol: Option<Protocol>, size: Option<u32>
     result
 }
 
-/// Puts the file's name where it is meant.
 pub(crate) fn name_file(measured: &mut Measured, file: &str) {
     if let Some(source) = &mut measured.result.source {
         source.file = Some(file.to_owned());
@@ -67,7 +66,6 @@ pub(crate) fn name_file(measured: &mut Measured, file: &str) {
     }
 }
 
-/// One of several threads.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Thread {
     pub(crate) name: String,

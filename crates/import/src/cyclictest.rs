@@ -42,7 +42,6 @@ fn tool(unit_ns: u64) -> Tool {
     Tool { name: "cyclictest", grain, unknown: UNKNOWN, bin_ns: Some(unit_ns), ..Tool::default() }
 }
 
-/// The last line of a thread.
 #[derive(Debug, Clone)]
 struct Summary {
     thread: u32,
@@ -51,7 +50,6 @@ struct Summary {
     own: Own,
 }
 
-/// What a text holds.
 #[derive(Debug, Default)]
 struct Text {
     /// Bin and a count a thread, with the line.
@@ -197,7 +195,6 @@ impl Text {
         wake_ups(&all, &self.report(), tool(unit_ns)).map_err(|why| lines.lacks(why))
     }
 
-    /// Each wake-up in its place.
     fn each(&self, lines: &Lines<'_>, unit_ns: u64) -> Result<Measured, Problem> {
         let Some(interval_ns) = self.interval_ns() else {
             return Err(lines.lacks(
@@ -282,12 +279,10 @@ impl Text {
     }
 }
 
-/// All words of a text as numbers.
 fn numbers(line: &Line<'_>, text: &str) -> Result<Vec<u64>, Problem> {
     text.split_ascii_whitespace().map(|word| line.number(word, "count")).collect()
 }
 
-/// The file of `--json`.
 fn json(lines: &Lines<'_>) -> Result<Imported, Problem> {
     let document: Value = serde_json::from_str(lines.whole()).map_err(|error| {
         Problem::new(error.line().max(1), format!("this is no JSON of cyclictest: {}", plain(&error)))
@@ -348,7 +343,6 @@ fn option<'a>(command: &'a str, short: &str, long: &str) -> Option<&'a str> {
     None
 }
 
-/// The interval as the command line has it.
 fn interval_of(command: &str) -> Option<u64> {
     option(command, "-i", "--interval")?.parse::<u64>().ok()?.checked_mul(1000)
 }

@@ -36,7 +36,6 @@ struct Contents {
     kernel: Option<String>,
     parts: Vec<Part>,
     has_rows: bool,
-    /// Columns of the first row.
     columns: usize,
 }
 
@@ -176,7 +175,6 @@ impl Contents {
 const NO_FILE: &str =
     "this is no file of libevl's latmus, which begins with '# test started on:': run latmus with -g FILE";
 
-/// What waited: a word.
 fn context(line: &Line<'_>, word: &str) -> Result<String, Problem> {
     let is_word =
         !word.is_empty() && word.len() <= 40 && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');

@@ -3,6 +3,8 @@
 //! Floor 0: text in, results out. [`FORMATS`] is the table of tools; one more is one more [`Format`] in it. A figure that a file does
 //! not hold is absent from the result, and the finding `imported` says what is not known and how coarse the rest is.
 
+#![expect(missing_docs, reason = "what has no comment is what its name says")]
+
 mod bins;
 mod cell;
 mod cyclictest;
@@ -27,13 +29,10 @@ use model::{MachineFacts, Protocol, ResultDocument};
 pub struct Hints {
     /// Times without a unit are in ns; otherwise they are in µs.
     pub nanoseconds: bool,
-    /// Message size in bytes.
     pub size: Option<u32>,
-    /// What carried the messages.
     pub protocol: Option<Protocol>,
 }
 
-/// What a file holds.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Imported {
     /// A result for each distribution of the file. Their factors tell them apart.
@@ -42,18 +41,15 @@ pub struct Imported {
     pub machine: Option<MachineFacts>,
 }
 
-/// One tool.
 #[derive(Debug)]
 pub struct Format {
     /// The tool's name, which is the word on the command line.
     pub word: &'static str,
     /// What of its output is read, and which flag makes it.
     pub about: &'static str,
-    /// Reads a file.
     parse: fn(&Lines<'_>, &Hints) -> Result<Imported, Problem>,
 }
 
-/// All tools.
 pub static FORMATS: [Format; 6] = [
     Format { word: "latmus", about: "libevl's latmus (Xenomai 4): the file of -g FILE", parse: latmus::parse },
     Format { word: "latency", about: "Xenomai 3's latency: the file of -g FILE", parse: latency::parse },

@@ -5,7 +5,6 @@ use std::str::FromStr;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// The line, from 1.
     pub(crate) line: usize,
     pub(crate) why: String,
 }
@@ -41,12 +40,10 @@ impl<'a> Lines<'a> {
         Ok(Self { whole, all: all.filter(|line| !line.text.is_empty()).collect() })
     }
 
-    /// The file as it is.
     pub(crate) fn whole(&self) -> &'a str {
         self.whole
     }
 
-    /// Those that are not empty.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Line<'a>> {
         self.all.iter()
     }
@@ -80,7 +77,6 @@ impl Line<'_> {
         Problem::new(self.number, why)
     }
 
-    /// A number of this line.
     pub(crate) fn number<T: FromStr>(&self, word: &str, what: &str) -> Result<T, Problem> {
         word.parse().map_err(|_| self.problem(format!("{what} '{}' is no number of its kind", shortened(word))))
     }
@@ -95,7 +91,6 @@ impl Line<'_> {
         }
     }
 
-    /// A percentile in percent.
     pub(crate) fn percent(&self, word: &str) -> Result<f64, Problem> {
         let percent = self.finite(word, "percentile")?;
         let fits = (0.0..=100.0).contains(&percent);
@@ -125,7 +120,6 @@ impl Line<'_> {
         Ok(ns.round() as u64)
     }
 
-    /// A time in ns from a whole number of units.
     pub(crate) fn whole_ns(&self, word: &str, unit_ns: u64, what: &str) -> Result<u64, Problem> {
         let ns = self.number::<u64>(word, what)?.checked_mul(unit_ns).filter(|ns| (*ns as f64) < MOST_NS);
         ns.ok_or_else(|| self.problem(format!("{what} {} is no time between 0 and 100 days", shortened(word))))
@@ -141,7 +135,6 @@ impl Line<'_> {
 /// 100 days; counts of such times stay within 64 bits.
 const MOST_NS: f64 = 100.0 * 86_400e9;
 
-/// The beginning of a word, for an error.
 pub(crate) fn shortened(word: &str) -> String {
     model::text::excerpt(word, 40)
 }

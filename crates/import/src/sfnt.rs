@@ -23,7 +23,6 @@ pub(crate) fn parse(lines: &Lines<'_>, hints: &Hints) -> Result<Imported, Proble
     Ok(imported)
 }
 
-/// What the comments say.
 #[derive(Debug, Default)]
 struct Contents {
     version: Option<String>,

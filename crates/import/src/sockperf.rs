@@ -30,7 +30,6 @@ struct Contents {
     size: Option<u32>,
     /// Messages at a rate that do not wait for answers: only one in N asks for one.
     under_load: bool,
-    /// Messages a second that were asked for.
     rate: Option<u32>,
     elapsed_ns: Option<u64>,
     sent: Option<u64>,
@@ -45,9 +44,7 @@ struct Contents {
     min_ns: Option<u64>,
     max_ns: Option<u64>,
     percentiles: Vec<(f64, u64)>,
-    /// Within the list of messages.
     in_log: bool,
-    /// Send and receive times in ns.
     samples: Vec<(u64, u64)>,
 }
 
@@ -181,7 +178,6 @@ impl Contents {
         Tool { name: "sockperf", version: self.version.clone(), grain: grain.to_owned(), unknown, ..Tool::default() }
     }
 
-    /// Messages that asked for an answer.
     fn messages(&self, count: u64) -> Messages {
         let received = self.received.unwrap_or(count);
         Messages {
@@ -221,7 +217,6 @@ impl Contents {
         Ok(self.finish(result, count))
     }
 
-    /// What cannot be together, in words.
     fn check(&self, count: u64) -> Option<String> {
         let mut percentiles = self.percentiles.clone();
         percentiles.sort_by(|one, other| one.0.total_cmp(&other.0));

@@ -8,11 +8,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 pub struct Subnet(u16);
 
 impl Subnet {
-    /// How many there are.
     pub const COUNT: u16 = 512;
-    /// Length of the IPv4 prefix.
     pub const PREFIX4: u8 = 24;
-    /// Length of the IPv6 prefix.
     pub const PREFIX6: u8 = 64;
 
     /// The first network that is not taken.

@@ -20,7 +20,6 @@ pub const NETNS_FOLDER: &str = "/run/netns";
 pub struct LabSpec {
     /// Its name: 1 to 32 lower-case letters, digits and `-`.
     pub name: String,
-    /// What its hosts are made of.
     pub kind: LabKind,
     /// How many hosts, 1 to 26 (`a`, `b`, `c` …).
     pub hosts: u32,
@@ -28,7 +27,6 @@ pub struct LabSpec {
     pub first: u32,
     /// Real ports, one a host, instead of veth pairs; the cable between them must be there.
     pub ports: Vec<String>,
-    /// Whose it is.
     pub owner: Owner,
     /// The program (`windhover`) that takes the lab down when the calling process was killed; else it stays until the next lab.
     pub keeper: Option<PathBuf>,
@@ -87,9 +85,7 @@ pub struct Port {
     pub addresses: Vec<String>,
 }
 
-/// One host of a lab.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct LabHost {
     /// `a`, `b`, `c` …
     pub name: String,
@@ -111,7 +107,6 @@ impl LabHost {
         self.netns.as_ref().map(|netns| PathBuf::from(NETNS_FOLDER).join(netns))
     }
 
-    /// Its IPv4 address.
     pub fn address(&self) -> IpAddr {
         IpAddr::V4(self.ipv4)
     }
@@ -119,7 +114,6 @@ impl LabHost {
 
 /// A lab as the registry keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct LabRecord {
     pub format: u32,
     pub name: String,
@@ -141,7 +135,6 @@ pub struct LabRecord {
 
 /// A guest as the registry keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct GuestRecord {
     /// The kernel as it was asked for, with the words of its command line.
     pub kernel: String,
@@ -212,7 +205,6 @@ impl LabRecord {
         }
     }
 
-    /// A host by name.
     pub fn host(&self, name: &str) -> Result<&LabHost, LabError> {
         self.hosts.iter().find(|host| host.name == name).ok_or_else(|| {
             let known = self.hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>().join(", ");

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 /// A step of a lab that failed. Steps that differ only in their words share a variant.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum LabError {
     /// What was asked for cannot be had here, or a program cannot be started: what, and the remedy.
     #[error("{0}")]

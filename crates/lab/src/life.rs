@@ -34,10 +34,8 @@ pub struct Lab {
     _keeper: Option<Keeper>,
 }
 
-/// A lab of the registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabStatus {
-    /// What it consists of.
     pub record: LabRecord,
     /// Whether its owner is gone, so that it may be removed.
     pub stale: bool,
@@ -95,17 +93,14 @@ impl Lab {
         Ok(lab)
     }
 
-    /// A lab that is up already.
     pub fn open(registry: &Registry, name: &str) -> Result<LabRecord, LabError> {
         registry.get(name)?.ok_or_else(|| LabError::no_lab(name))
     }
 
-    /// What it consists of.
     pub fn record(&self) -> &LabRecord {
         &self.record
     }
 
-    /// Its hosts.
     pub fn hosts(&self) -> &[LabHost] {
         &self.record.hosts
     }

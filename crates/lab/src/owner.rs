@@ -3,7 +3,6 @@
 use host::knob::TaskKey;
 use std::fmt;
 
-/// Whose a lab is.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Owner {
@@ -11,14 +10,12 @@ pub enum Owner {
     Persistent,
     /// Lives as long as a process.
     Process {
-        /// Its id.
         pid: u32,
         /// When it started, in clock ticks since boot (field 22 of /proc/PID/stat): ids are used again, this is not.
         start_time: u64,
         /// With it, [`TaskKey::offset_part_ns`].
         #[serde(default)]
         offset_part_ns: u32,
-        /// The boot it belongs to.
         boot_id: String,
         /// Inode of its PID namespace: the id means nothing in another one.
         pid_namespace: u64,
@@ -26,7 +23,6 @@ pub enum Owner {
 }
 
 impl Owner {
-    /// The calling process.
     pub fn this_process() -> Self {
         let pid = std::process::id();
         let key = key(pid);

@@ -34,7 +34,6 @@ impl Registry {
         Self { folder: folder.to_owned() }
     }
 
-    /// Where the labs are written down.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

@@ -24,7 +24,6 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// What the threads of a load share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// The CPUs that all of it runs on.
     pub(crate) cpus: CpuList,
     work: AtomicU64,
     stop: AtomicBool,

@@ -25,7 +25,6 @@ impl LoadError {
         Self::Refused(format!("folder {} cannot be used for the load: {cause}; {remedy}", path.display()))
     }
 
-    /// A file of the load cannot be written.
     pub(crate) fn writing(path: &Path) -> impl Fn(io::Error) -> Self {
         move |cause| {
             let remedy = "free space or name another folder";

@@ -14,9 +14,7 @@ pub(crate) const INTERVAL_NS: u64 = 100_000_000;
 /// One look: sums since the start of the load, or of the machine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LoadSample {
-    /// CLOCK_MONOTONIC.
     pub(crate) at_ns: u64,
-    /// Units of work.
     pub(crate) work: u64,
     pub(crate) times: CpuTimes,
     /// CPU time that the load has had, in ns; only where [`Measure::Cpu`] asks for it and the kernel tells.

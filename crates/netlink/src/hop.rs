@@ -98,7 +98,6 @@ impl Route {
 
 /// A network interface as rtnetlink shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Link {
     pub index: u32,
     pub name: String,
@@ -108,7 +107,6 @@ pub struct Link {
     pub mac: Option<[u8; 6]>,
     /// The longest IP packet in bytes.
     pub mtu: u32,
-    /// Whether it is up (IFF_UP).
     pub is_up: bool,
     /// Whether it asks for no MAC addresses (IFF_LOOPBACK, IFF_NOARP): its frames need none that is right.
     pub is_without_neighbours: bool,
@@ -248,9 +246,7 @@ pub struct Hop {
     pub mtu: u32,
 }
 
-/// Why frames cannot be addressed.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what it is")]
 pub enum HopError {
     #[error("no route to {address}: {cause}; check the address, and `ip route get {address}`")]
     NoRoute { address: IpAddr, cause: io::Error },

@@ -2,6 +2,7 @@
 //!
 //! Floor 1. Building and reading are pure and bear any bytes; [`Socket`] exchanges messages in the calling thread's network
 //! namespace. Numbers are in the machine's own order, as netlink has them.
+#![expect(missing_docs, reason = "what has no comment is what its name says")]
 #![allow(unsafe_code, reason = "a platform crate: a descriptor's number")]
 
 mod hop;
@@ -27,12 +28,10 @@ const NLM_F_CREATE: u16 = 0x400;
 pub const NESTED: u16 = 0x8000;
 const HEADER_BYTES: usize = 16;
 
-/// What a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asks {
     /// One object, or an action: answered by the object, where there is one, and an acknowledgement.
     One,
-    /// All objects.
     All,
     /// That an object is made where there is none yet: answered by an acknowledgement.
     Create,
@@ -60,14 +59,12 @@ impl Request {
         Self(bytes)
     }
 
-    /// Adds an attribute.
     #[must_use]
     pub fn with(mut self, kind: u16, payload: &[u8]) -> Self {
         self.0.extend(attribute(kind, payload));
         self
     }
 
-    /// The bytes to send.
     pub fn finish(mut self) -> Vec<u8> {
         let length = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
         if let Some(start) = self.0.first_chunk_mut::<4>() {
@@ -87,7 +84,6 @@ pub fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// One message of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer<'a> {
     /// An object: the type of its message, and what follows the message's header.
@@ -164,12 +160,10 @@ pub fn uint(value: u64) -> Vec<u8> {
     u32::try_from(value).map_or_else(|_| value.to_ne_bytes().to_vec(), |small| small.to_ne_bytes().to_vec())
 }
 
-/// The 2 bytes at an offset.
 pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// The 4 bytes at an offset.
 pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }

@@ -13,7 +13,6 @@ pub fn tune_profile(bytes: &[u8]) {
     }
 }
 
-/// A saved document of the doctor, compared with itself.
 pub fn doctor_document(bytes: &[u8]) {
     let Ok(document) = serde_json::from_slice::<Document>(bytes) else { return };
     assert!(!compare(&document, &document).differs(), "a document differs from itself");

@@ -22,9 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Attempts at what resists, and the time between them.
 const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
-/// Why no keeper could be started.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what it is")]
 pub enum KeeperError {
     #[error("/proc has no entry of this process: nobody could tell that it ended")]
     NoOwner,
@@ -36,7 +34,6 @@ pub enum KeeperError {
     NotReady(PathBuf),
 }
 
-/// The key of this process, to be named as owner of a set.
 pub fn this_process() -> Option<TaskKey> {
     TaskKey::of(i32::try_from(std::process::id()).ok()?)
 }
@@ -62,9 +59,7 @@ pub fn start_program(program: &Path, set: &SetId, state: &Path, root: &Path) -> 
     Keeper::start(launch)?.ok_or_else(|| KeeperError::NotReady(program.to_owned()))
 }
 
-/// What a keeper keeps.
 #[derive(Debug, Clone)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct KeeperTask {
     pub set: SetId,
     pub state: StateDir,

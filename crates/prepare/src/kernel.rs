@@ -19,7 +19,6 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The running system.
     pub fn running() -> Self {
         Self::at(Machine::running())
     }
@@ -47,7 +46,6 @@ impl Kernel {
         Self { windhover: Some(program.into()), ..self }
     }
 
-    /// The part that is files.
     pub fn machine(&self) -> &Machine {
         &self.machine
     }

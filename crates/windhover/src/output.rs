@@ -14,7 +14,6 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use store::Folder;
 
-/// Returns a usage error, as `bail!` does any other.
 macro_rules! refuse {
     ($($said:tt)+) => {
         return Err($crate::output::Failure::usage(anyhow::anyhow!($($said)+)))
@@ -215,7 +214,6 @@ impl Output {
         written_bytes(bytes).map_err(|error| unwritten("", &error))
     }
 
-    /// Whether text for people on standard output is coloured.
     pub(crate) fn colours_results(&self) -> bool {
         self.colour_of_results != anstream::ColorChoice::Never
     }
@@ -227,7 +225,6 @@ impl Output {
         }
     }
 
-    /// Writes a warning on one line, unless --quiet.
     pub(crate) fn warning(&self, text: impl fmt::Display) {
         if !self.quiet {
             self.line(AnsiColor::Yellow.on_default().bold(), "warning: ", &visible_line(&text.to_string()));

@@ -9,7 +9,6 @@ pub use debian::names;
 use crate::{Cache, GuestError};
 use std::path::{Path, PathBuf};
 
-/// A kernel that can be booted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
     /// As it was asked for.

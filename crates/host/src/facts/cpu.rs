@@ -4,10 +4,8 @@ use super::read;
 use crate::knob::Machine;
 use model::CpuList;
 
-/// What is taken from /proc/cpuinfo.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CpuInfo {
-    /// Model name of the first CPU.
     pub model: Option<String>,
     /// Whether the TSC ticks at one rate in all states (constant_tsc, nonstop_tsc); absent where there are no such flags.
     pub tsc_invariant: Option<bool>,

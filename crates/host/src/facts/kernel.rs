@@ -69,7 +69,6 @@ pub(crate) fn fair_server(machine: &Machine) -> Option<String> {
     }
 }
 
-/// What tells of the preemption model.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PreemptionEvidence<'a> {
     /// uname version (`#1 SMP PREEMPT_DYNAMIC Debian …`).
@@ -78,9 +77,7 @@ pub struct PreemptionEvidence<'a> {
     pub real_time: bool,
     /// /sys/kernel/debug/sched/preempt (`none voluntary (full)`).
     pub dynamic: Option<&'a str>,
-    /// /proc/cmdline.
     pub command_line: Option<&'a str>,
-    /// The kernel's configuration.
     pub config: Option<&'a str>,
 }
 

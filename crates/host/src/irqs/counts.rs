@@ -5,7 +5,6 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io;
 
-/// A row of either file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Row {
     /// How often it came since boot, by CPU. The kernel counts in 32 bits and begins anew at 0.
@@ -41,7 +40,6 @@ impl Row {
     }
 }
 
-/// What an interrupt is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -70,7 +68,6 @@ impl Kind {
         }
     }
 
-    /// The word that a table shows.
     pub fn word(self) -> &'static str {
         match self {
             Self::Device => "device",
@@ -87,9 +84,7 @@ impl Kind {
 pub struct InterruptCount {
     /// `36`, `LOC`, `NET_RX`.
     pub name: String,
-    /// What it is.
     pub kind: Kind,
-    /// The words of its row.
     pub what: String,
     /// How often, by CPU. Empty where the kernel counts for the whole machine (ERR, MIS).
     pub counts: BTreeMap<u32, u64>,
@@ -97,7 +92,6 @@ pub struct InterruptCount {
     pub total: u64,
 }
 
-/// All counts at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Rows of /proc/interrupts.
@@ -143,7 +137,6 @@ impl InterruptCount {
         (Reverse(self.total), self.kind, self.number().unwrap_or(u32::MAX), self.name.clone())
     }
 
-    /// The number of a device's interrupt.
     pub fn number(&self) -> Option<u32> {
         self.name.parse().ok().filter(|_| self.kind == Kind::Device)
     }

@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 pub(super) enum DeviceError {
     /// The device or its driver has no such property.
     Absent,
-    /// The kernel's answer.
     Failed(io::Error),
     /// No such property, or no such value: one line.
     Unsupported(String),

@@ -3,29 +3,23 @@
 use super::Knob;
 use std::io;
 
-/// Why a knob could not be read or written.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum KnobError {
-    /// This system has no such setting.
     #[error("{0}: not on this system")]
     Absent(Box<Knob>),
     #[error("{knob}: cannot read: {cause}")]
     Read { knob: Box<Knob>, cause: io::Error },
     #[error("{knob}: cannot set to '{value}': {cause}")]
     Write { knob: Box<Knob>, value: String, cause: io::Error },
-    /// It is of a kind that this reader does not handle.
     #[error("{knob}: cannot be set here: {why}")]
     Unsupported { knob: Box<Knob>, why: String },
 }
 
 impl KnobError {
-    /// This system has no such setting.
     pub fn absent(knob: &Knob) -> Self {
         Self::Absent(Box::new(knob.clone()))
     }
 
-    /// It cannot be set here; why, on one line.
     pub fn unsupported(knob: &Knob, why: impl Into<String>) -> Self {
         Self::Unsupported { knob: Box::new(knob.clone()), why: why.into() }
     }
@@ -57,7 +51,6 @@ impl KnobError {
         matches!(self.errno(), Some(libc::EBUSY | libc::EAGAIN | libc::EINTR))
     }
 
-    /// The kernel's error number, where there is one.
     pub fn errno(&self) -> Option<i32> {
         match self {
             Self::Read { cause, .. } | Self::Write { cause, .. } => cause.raw_os_error(),

@@ -22,7 +22,6 @@ pub enum Form {
 }
 
 impl Form {
-    /// The value in a file's content.
     pub fn value(self, content: &str) -> String {
         let words = content.split_ascii_whitespace();
         match self {
@@ -38,7 +37,6 @@ impl Form {
         }
     }
 
-    /// Whether two values are the same.
     pub fn same(self, a: &str, b: &str) -> bool {
         let (a, b) = (self.value(a), self.value(b));
         match self {

@@ -26,7 +26,6 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The running system.
     pub fn running() -> Self {
         Self::at("/")
     }
@@ -36,12 +35,10 @@ impl Machine {
         Self { root: root.into() }
     }
 
-    /// Where the tree begins.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Whether this is the running system and not a tree of files.
     pub fn is_running(&self) -> bool {
         self.root == Path::new("/")
     }

@@ -27,7 +27,6 @@ use std::path::{Component, Path, PathBuf};
 /// Which setting. Two equal knobs are the same setting of the same boot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum Knob {
     /// A file whose content is the value: a sysctl, a file in /sys, an interrupt's mask, a file of a control group.
     File {
@@ -93,7 +92,6 @@ pub enum EthtoolPart {
 
 /// A task of this boot: its id alone may be given to another.
 #[derive(Debug, Clone, Eq, serde::Serialize, serde::Deserialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct TaskKey {
     pub tid: i32,
     /// When it was started, in clock ticks since boot (field 22 of /proc/PID/stat, proc_pid_stat(5)).
@@ -140,7 +138,6 @@ impl Knob {
         Self::File { path: path.into(), form: Form::Text }
     }
 
-    /// A file of the given form.
     pub fn file(path: impl Into<PathBuf>, form: Form) -> Self {
         Self::File { path: path.into(), form }
     }

@@ -31,7 +31,6 @@ const THREADED: [&str; 3] = ["off", "on", "busy-poll"];
 /// A NAPI instance: what polls one or more queues of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Napi {
     pub device_index: u32,
     pub id: u32,

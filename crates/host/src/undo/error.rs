@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 /// Why a change or an undo failed, one variant a step.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum UndoError {
     /// The state directory or a log in it cannot be used; the step is `create`, `write`, `sync`, `read`, `lock` …
     #[error("undo log {path}: cannot {step}: {cause}")]

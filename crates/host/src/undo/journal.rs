@@ -6,9 +6,7 @@ use super::{SetHeader, SetId, UndoError};
 use crate::knob::{Knob, KnobError, Settings};
 use std::path::PathBuf;
 
-/// A setting to change.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Change {
     pub knob: Knob,
     pub wanted: String,
@@ -20,7 +18,6 @@ pub struct Change {
 }
 
 impl Change {
-    /// A change to exactly this value.
     pub fn new(knob: Knob, wanted: impl Into<String>, why: &str) -> Self {
         Self { knob, wanted: wanted.into(), why: why.to_owned(), exact: true }
     }
@@ -30,14 +27,14 @@ fn yes() -> bool {
     true
 }
 
-/// What became of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum ChangeOutcome {
     /// It had the wanted value already: nothing was logged or written.
     Already,
-    /// It was changed.
-    Changed { before: String, after: String },
+    Changed {
+        before: String,
+        after: String,
+    },
 }
 
 /// An open change set, whose file the first change makes. Only an undo removes a file that holds changes.
@@ -62,7 +59,6 @@ impl Drop for Changes {
 }
 
 impl Changes {
-    /// Its name.
     pub fn id(&self) -> &SetId {
         &self.id
     }

@@ -123,7 +123,6 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// The next free number.
     pub(super) fn next(&self) -> u32 {
         self.announced.saturating_add(1)
     }

@@ -15,7 +15,6 @@ const PREFIX: &str = "netns-";
 
 /// Where a change set's settings of its network namespace are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum SetNamespace {
     /// In that of the calling thread, or the set has none.
     This,

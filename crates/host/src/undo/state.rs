@@ -28,7 +28,6 @@ impl std::fmt::Display for SetId {
 
 /// What a change set is, in the first line of its log.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct SetHeader {
     pub format: u32,
     /// What makes it: `shield`, `tune paper-2012`, `campaign`.
@@ -57,7 +56,6 @@ pub struct StateDir {
 
 /// A value that is not ours any more.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Conflict {
     pub knob: Knob,
     pub ours: String,
@@ -334,7 +332,6 @@ impl StateDir {
 
 /// A change that is in force.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct ChangeInForce {
     pub knob: Knob,
     /// What an undo puts back.

@@ -100,12 +100,10 @@ impl Client {
         self.patience
     }
 
-    /// The host's name in the plan.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Who answered.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
@@ -254,7 +252,6 @@ impl Client {
         }
     }
 
-    /// Stops a load and takes its report.
     pub fn stop_load(&mut self, id: u32) -> Result<LoadReport, PipeError> {
         self.ask("stop a load", &Request::StopLoad { id }, PROMPT, |reply| match reply {
             Reply::LoadReport { id: stopped, report } if stopped == id => Some(*report),

@@ -15,9 +15,7 @@ use std::path::{Path, PathBuf};
 /// A command whose stdin and stdout are a pipe to an agent, or the socket of an agent that a guest starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentCommand {
-    /// Program and arguments.
     pub argv: Vec<String>,
-    /// Network namespace to start it in.
     pub netns: Option<PathBuf>,
     /// A Unix socket that is the pipe; nothing is started then.
     pub socket: Option<PathBuf>,
@@ -42,9 +40,7 @@ impl AgentCommand {
     }
 }
 
-/// What went wrong at a pipe.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum PipeError {
     /// The agent could not be started. The cause is no `source`: the message tells it already.
     #[error("host {host}: {why}")]
@@ -79,9 +75,7 @@ impl PipeError {
     }
 }
 
-/// Who answered.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Identity {
     /// Hash of its binary.
     pub build: String,
@@ -92,7 +86,6 @@ pub struct Identity {
     pub pid: u32,
 }
 
-/// An endpoint that an agent started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartedEndpoint {
     /// Names it in [`Client::stop_endpoint`].
@@ -101,7 +94,6 @@ pub struct StartedEndpoint {
     pub address: String,
 }
 
-/// A load that an agent started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StartedLoad {
     /// Names it in [`Client::stop_load`].

@@ -15,7 +15,6 @@ const TRIAL: Duration = Duration::from_secs(10);
 const FUNCTIONS: u64 = 3;
 const MORE_FUNCTIONS: u64 = 6;
 
-/// What does the compiling.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Toolchain {
     /// A compiler on PATH.
@@ -41,7 +40,6 @@ impl Toolchain {
         COMPILERS.iter().copied().find(works).map_or(without, Self::Compiler)
     }
 
-    /// In a few words.
     pub(super) fn method(&self) -> String {
         match self {
             Self::Compiler(name) => format!("{name} -O1 -c"),

@@ -18,7 +18,6 @@ const SYS_BOOT: u32 = 22;
 
 /// Why a machine does not come to a kernel. One line each.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what it is")]
 pub enum BootError {
     #[error("a boot needs root (CAP_SYS_BOOT): run the agent as root")]
     NotRoot,
@@ -91,7 +90,6 @@ pub fn go_down(machine: &Kernel, down: Down) -> Result<(), BootError> {
 
 const DEBUGFS: &str = "/sys/kernel/debug";
 
-/// The file of the preemption model.
 pub const PREEMPT: &str = "/sys/kernel/debug/sched/preempt";
 
 /// Whether the preemption model can be switched to `model`; what is wrong, with the remedy.
@@ -131,7 +129,6 @@ pub(crate) fn preempt(machine: &Kernel, model: &str) -> Result<KernelImage, Boot
     Ok(KernelImage::default())
 }
 
-/// Refuses what lockdown(7) does not allow.
 fn lockdown(machine: &Kernel, what: &str) -> Result<(), BootError> {
     let levels = machine.machine().trimmed("/sys/kernel/security/lockdown").unwrap_or_default();
     match host::knob::Form::Choice.value(&levels).as_str() {
@@ -188,7 +185,6 @@ fn image_at(machine: &Kernel, places: &[PathBuf]) -> Result<KernelImage, BootErr
     }))
 }
 
-/// Runs a tool and gives back what it writes.
 fn tool(machine: &Kernel, name: &str, remedy: &str, arguments: &[&str]) -> Result<String, BootError> {
     let Some(program) = machine.program(name) else { return missing(format!("program {name}"), remedy) };
     let command = format!("{name} {}", arguments.join(" "));

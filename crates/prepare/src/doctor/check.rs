@@ -7,7 +7,6 @@ use model::{CpuList, NicFacts};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The rows of a table of checks.
 macro_rules! checks {
     ($($id:literal by $make:expr, reads $reads:literal, when $when:literal, why $why:literal, on [$($on:expr),+];)+) => {
         {
@@ -23,13 +22,9 @@ pub(super) use checks;
 pub struct Check {
     /// `cpu.foreign-tasks`.
     pub id: &'static str,
-    /// What is read, for people.
     pub reads: &'static str,
-    /// When it is no `ok`.
     pub when: &'static str,
-    /// Why that matters.
     pub why: &'static str,
-    /// On what this rests.
     pub evidence: &'static [Evidence],
     pub(super) make: Make,
 }
@@ -41,9 +36,7 @@ pub(super) enum Make {
     EachNic(fn(&Subject<'_>, &NicFacts) -> Answer),
 }
 
-/// On what a check rests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum Evidence {
     Papers,
     Tuned,

@@ -4,12 +4,9 @@ use super::document::{Document, Severity};
 use model::{NicFacts, kconfig};
 use std::collections::BTreeSet;
 
-/// What differs between two documents.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Comparison {
-    /// The first document's host.
     pub a: String,
-    /// The second document's host.
     pub b: String,
     /// Whether both are of one boot of one machine.
     pub same_machine: bool,
@@ -20,14 +17,11 @@ pub struct Comparison {
     pub differences: Vec<Difference>,
 }
 
-/// One difference.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Difference {
     /// Of what: `kernel_release`, `net.core.busy_poll`, `nic coalesce rx-usecs`, `finding cpu.freq`.
     pub what: String,
-    /// The first document's; absent: not known there.
     pub a: Option<String>,
-    /// The second document's.
     pub b: Option<String>,
     /// Whether the two ends of a measurement should be alike in it.
     pub should_match: bool,
@@ -151,7 +145,6 @@ fn word(value: &serde_json::Value) -> String {
     }
 }
 
-/// Compares two documents.
 pub fn compare(a: &Document, b: &Document) -> Comparison {
     let mut found = Differences::default();
     let substrate = |document: &Document| Some(document.substrate.word().to_owned());

@@ -216,17 +216,14 @@ model::words! {
 }
 
 impl Document {
-    /// How many findings have this severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.findings.iter().filter(|finding| finding.severity == severity).count()
     }
 
-    /// The greatest severity found.
     pub fn worst(&self) -> Option<Severity> {
         self.findings.iter().map(|finding| finding.severity).max()
     }
 
-    /// The findings of one check.
     pub fn of<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a Finding> + 'a {
         self.findings.iter().filter(move |finding| finding.id == id)
     }

@@ -70,7 +70,6 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// The duration in seconds.
     pub fn seconds(&self) -> f64 {
         self.duration_ns as f64 / 1e9
     }
@@ -83,12 +82,10 @@ impl Throttle {
 }
 
 impl Measured {
-    /// The duration in seconds.
     pub fn seconds(&self) -> f64 {
         self.duration_ns as f64 / 1e9
     }
 
-    /// A count as a rate.
     pub fn per_second(&self, count: u64) -> f64 {
         if self.duration_ns == 0 { 0.0 } else { count as f64 / self.seconds() }
     }

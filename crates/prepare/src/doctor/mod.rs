@@ -43,7 +43,6 @@ use host::knob::Machine;
 use model::CpuList;
 use subject::Subject;
 
-/// What to examine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DoctorOptions {
     /// The CPUs to measure on; empty: those behind a shield or isolated, else the machine as a whole.

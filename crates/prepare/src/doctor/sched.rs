@@ -161,7 +161,6 @@ fn rt_group(s: &Subject<'_>) -> Answer {
     }])
 }
 
-/// Whether the own process has a capability.
 fn has(s: &Subject<'_>, capability: u32) -> Result<bool, Skip> {
     let status = s.text("/proc/self/status")?;
     let mask = parse_capabilities(&status).ok_or_else(|| Skip::not_here("/proc/self/status shows no CapEff"))?;

@@ -25,11 +25,9 @@ pub struct SnapshotError {
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct Snapshot {
-    /// The host with its network devices.
     pub host: HostFacts,
     /// What `host` does not say of a device, by its name.
     pub devices: BTreeMap<String, Device>,
-    /// What was measured.
     pub measured: Option<Measured>,
 }
 

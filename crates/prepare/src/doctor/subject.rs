@@ -109,7 +109,6 @@ impl<'a> Subject<'a> {
         CpuList::from_mask(&text).ok_or_else(|| Skip::not_understood(path, "CPU mask", &text))
     }
 
-    /// The first bytes of a device file.
     pub(super) fn bytes<const N: usize>(&self, path: &str) -> Option<[u8; N]> {
         let mut bytes = [0; N];
         std::fs::File::open(self.machine.path(Path::new(path))).ok()?.read_exact(&mut bytes).ok()?;
@@ -167,7 +166,6 @@ impl<'a> Subject<'a> {
         !self.scope.cpus.is_empty()
     }
 
-    /// Whether a hypervisor is below.
     pub(super) fn is_guest(&self) -> bool {
         self.facts.virtualisation.as_deref().is_some_and(|name| name != "none")
     }

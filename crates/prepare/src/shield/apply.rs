@@ -28,12 +28,9 @@ const LEAST_PASSES: u32 = 8;
 /// How often a task is moved: one that has just been started may set its CPUs itself. But the sweep ends.
 const MOST_TRIES: u32 = 3;
 
-/// A shield that is up.
 #[derive(Debug)]
 pub struct ActiveShield {
-    /// What it became.
     pub report: ShieldReport,
-    /// Its change set.
     pub set: Option<SetId>,
     /// Whether this call made it; otherwise it was up already, and its maker undoes it.
     pub made: bool,

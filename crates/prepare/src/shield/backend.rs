@@ -7,7 +7,6 @@ use model::{CpuList, ShieldBackend, ShieldSpec};
 
 /// Whether a backend can be used, with the evidence.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Availability {
     pub backend: ShieldBackend,
     pub usable: bool,

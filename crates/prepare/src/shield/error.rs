@@ -7,7 +7,6 @@ use host::undo::{UndoError, UndoReport};
 
 /// Why there is no shield. Steps that differ only in their words share a variant.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum ShieldError {
     /// A rule refuses what was asked for, or the kernel did not isolate a partition: which, and the remedy.
     #[error("{0}")]

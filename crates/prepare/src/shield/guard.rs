@@ -9,7 +9,6 @@ use host::undo::StateDir;
 use model::ShieldSpec;
 use std::collections::BTreeSet;
 
-/// Watches over the shield that is up.
 #[derive(Debug, Clone)]
 pub struct Guard {
     kernel: Kernel,
@@ -20,7 +19,6 @@ pub struct Guard {
 /// Something that was not as the shield made it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(tag = "drift", rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum Drift {
     /// A setting had another value, and has the shield's again.
     Setting { knob: String, found: String, ours: String },
@@ -41,7 +39,6 @@ impl std::fmt::Display for Drift {
 }
 
 impl Guard {
-    /// A guard of the shield of this spec.
     pub fn new(kernel: Kernel, state: StateDir, spec: ShieldSpec) -> Self {
         Self { kernel, state, spec }
     }

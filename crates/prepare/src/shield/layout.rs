@@ -16,7 +16,6 @@ const DEPTH: u32 = 16;
 /// A hierarchy with cpusets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cpusets {
-    /// Its mount.
     pub(super) root: PathBuf,
 }
 

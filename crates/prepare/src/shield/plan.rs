@@ -13,7 +13,6 @@ use std::path::PathBuf;
 
 /// A shield to put up: all that would be done.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct ShieldPlan {
     pub spec: ShieldSpec,
     /// What will keep others away; never `auto`.
@@ -36,7 +35,6 @@ pub struct ShieldPlan {
 }
 
 impl ShieldPlan {
-    /// Whether nothing is left to do.
     pub fn is_done(&self) -> bool {
         self.steps.is_empty() && self.replaces.is_empty()
     }

@@ -12,9 +12,7 @@ use host::undo::{SetId, StateDir};
 use model::{CpuList, ShieldBackend, ShieldSpec};
 use std::path::Path;
 
-/// The shields of a machine.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Status {
     pub format: u32,
     /// What keeps others away, while a shield of ours is up.
@@ -31,9 +29,7 @@ pub struct Status {
     pub notes: Vec<String>,
 }
 
-/// One CPU.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct CpuStatus {
     pub cpu: u32,
     pub online: bool,

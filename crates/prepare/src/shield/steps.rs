@@ -5,10 +5,8 @@ use host::knob::{Form, Knob};
 use host::undo::Change;
 use std::path::PathBuf;
 
-/// One step of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(tag = "step", rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum ShieldStep {
     Set(SetStep),
     /// Tasks are moved, again and again until no new one turns up.
@@ -17,7 +15,6 @@ pub enum ShieldStep {
 
 /// A setting that gets another value.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct SetStep {
     #[serde(flatten)]
     pub change: Change,
@@ -30,7 +27,6 @@ pub struct SetStep {
 /// Tasks that are moved.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct SweepStep {
-    /// What is done with each.
     pub kind: SweepKind,
     /// Those that there are when the plan is made; one entry a task.
     pub moves: Vec<Change>,

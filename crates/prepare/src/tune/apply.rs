@@ -19,18 +19,14 @@ const LOCK: Duration = Duration::from_secs(30);
 /// How long busy knobs are tried when they are put back.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A setting that was changed.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct AppliedChange {
     pub planned: PlannedChange,
     /// The value as it reads back: another than asked for where the driver rounds.
     pub after: String,
 }
 
-/// What an apply did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct TuneReport {
     /// The change set; absent when nothing had to be changed.
     pub set: Option<SetId>,
@@ -41,9 +37,7 @@ pub struct TuneReport {
     pub warnings: Vec<String>,
 }
 
-/// A setting that is not as a profile has it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Deviation {
     pub knob: Knob,
     pub wanted: String,
@@ -53,23 +47,18 @@ pub struct Deviation {
     pub who: Option<String>,
 }
 
-/// An applied profile.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct ActiveProfile {
     /// Its name; `settings` for single settings.
     pub profile: String,
     pub set: SetId,
     pub command: String,
-    /// How many settings it changed.
     pub changes: usize,
     /// Those that something else has changed since; settings of other network namespaces are not looked at.
     pub changed_since: Vec<Knob>,
 }
 
-/// An undone change set.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct UndoneSet {
     pub set: SetId,
     pub what: String,
@@ -93,7 +82,6 @@ pub fn applied(state: &StateDir, name: Option<&str>) -> Result<Vec<(SetId, SetHe
     Ok(sets.into_iter().filter(|(_, header)| meant(header)).collect())
 }
 
-/// What the sets of a profile hold in this network namespace, the newest of each knob.
 fn held(state: &StateDir, name: &str) -> Result<BTreeMap<Knob, ChangeInForce>, UndoError> {
     let mut held = BTreeMap::new();
     for (id, header) in applied(state, Some(name))? {

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 /// The file. The unit names it, too.
 const FILE: &str = "/etc/windhover/boot-profile.json";
-/// The unit.
 pub const BOOT_UNIT: &str = "windhover-tune.service";
 
 const UNIT_FOLDERS: [&str; 3] = ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
@@ -25,7 +24,6 @@ pub struct BootProfile {
 /// What becomes of a [`BootProfile`] at the next boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum BootState {
     /// The unit applies it.
     Enabled,
@@ -36,7 +34,6 @@ pub enum BootState {
 }
 
 impl BootState {
-    /// Of this machine.
     pub fn of(machine: &Machine) -> Self {
         let installed = |folder: &str| machine.exists(format!("{folder}/{BOOT_UNIT}"));
         if !machine.is_directory("/run/systemd/system") {
@@ -67,7 +64,6 @@ impl BootProfile {
         }
     }
 
-    /// Makes it the one of this machine.
     pub fn write(&self, machine: &Machine) -> Result<(), TuneError> {
         let path = file(machine);
         let beside = path.with_extension("part");
@@ -83,7 +79,6 @@ impl BootProfile {
         written().map_err(|cause| failed("cannot write", machine, &cause))
     }
 
-    /// Removes the one of this machine.
     pub fn remove(machine: &Machine) -> Result<(), TuneError> {
         match std::fs::remove_file(file(machine)) {
             Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(failed("cannot remove", machine, &cause)),

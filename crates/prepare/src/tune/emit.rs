@@ -5,14 +5,12 @@ use host::knob::EthtoolPart;
 use std::fmt::Write as _;
 use std::str::FromStr as _;
 
-/// For whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// The kernel's command line, for /etc/default/grub.d.
     Grub,
     /// A unit that applies the profile at boot and undoes it when stopped.
     Systemd,
-    /// A profile of tuned.
     Tuned,
     /// Rules for a network device, whenever it appears.
     Udev,
@@ -45,7 +43,6 @@ fn settings(profile: &Profile) -> impl Iterator<Item = (Key, &ProfileSetting)> {
     profile.settings.iter().filter_map(|reasoned| Some((Key::from_str(&reasoned.setting.key).ok()?, reasoned)))
 }
 
-/// The settings that a form has no words for.
 fn left_out(text: &mut String, left: &[String]) {
     if !left.is_empty() {
         let _ = writeln!(text, "# Not in here: {}", left.join(", "));

@@ -8,22 +8,18 @@ pub enum TuneError {
     /// A profile, a key or a value that there is not: which, and what is wrong with it.
     #[error("{0}")]
     Wrong(String),
-    /// A profile that is none, or whose file cannot be read.
     #[error(transparent)]
     Layers(#[from] host::layers::LayerError),
-    /// The network device cannot be looked at.
     #[error(transparent)]
     Nic(#[from] host::nic::NicError),
     /// What may not be changed, or was refused: what, why, and what became of the changes before it.
     #[error("{0}")]
     Failed(String),
-    /// The undo log cannot be used.
     #[error(transparent)]
     Undo(#[from] UndoError),
 }
 
 impl TuneError {
-    /// A profile is no profile.
     pub(super) fn profile(profile: &str, why: impl std::fmt::Display) -> Self {
         Self::Wrong(format!("profile {profile}: {why}"))
     }
@@ -33,7 +29,6 @@ impl TuneError {
         Self::Wrong(format!("unknown setting '{key}'{nearest}"))
     }
 
-    /// The caller may not change some of the settings.
     pub(super) fn not_permitted(what: &str, capabilities: &str) -> Self {
         Self::Failed(format!("not permitted: {what} (run as root, or grant {capabilities})"))
     }

@@ -108,7 +108,6 @@ impl fmt::Display for Key {
 }
 
 impl Key {
-    /// Whether it needs a network device.
     pub fn is_of_nic(&self) -> bool {
         matches!(self, Self::Ethtool(..) | Self::Napi(_) | Self::Queues(_))
     }

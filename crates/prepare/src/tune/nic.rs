@@ -11,7 +11,6 @@ use model::CpuList;
 use std::cell::RefCell;
 use std::path::PathBuf;
 
-/// A device that was looked at.
 #[derive(Debug, Clone)]
 pub(super) struct Device {
     map: NicMap,

@@ -7,9 +7,7 @@ use host::knob::{Knob, KnobError, Settings as _};
 use host::undo::Change;
 use model::Setting;
 
-/// A change that a setting means.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct PlannedChange {
     pub setting: Setting,
     pub change: Change,
@@ -18,23 +16,17 @@ pub struct PlannedChange {
 
 /// A setting that means nothing on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct SkippedSetting {
     pub setting: Setting,
     pub why: String,
 }
 
-/// What a list of settings means on this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct TunePlan {
-    /// What would be changed, in this order.
     pub changes: Vec<PlannedChange>,
-    /// What is so already.
     pub same: Vec<PlannedChange>,
     /// What this machine lacks.
     pub skipped: Vec<SkippedSetting>,
-    /// What to think of: one line each.
     pub warnings: Vec<String>,
     #[serde(skip)]
     pub profile: Profile,
@@ -54,7 +46,6 @@ pub fn knob_of(setting: &Setting, device: Option<&str>, kernel: &Kernel) -> Resu
     Ok(plan.changes.into_iter().chain(plan.same).map(|planned| planned.change).collect())
 }
 
-/// What a profile would change.
 pub fn plan_profile(profile: &Profile, device: Option<&str>, kernel: &Kernel) -> Result<TunePlan, TuneError> {
     let mut plan = TunePlan { profile: profile.clone(), device: device.map(str::to_owned), ..TunePlan::default() };
     let device = device.map(|name| nic::Device::of(kernel, name)).transpose()?;

@@ -32,20 +32,16 @@ const BUILT_IN: [(&str, &str); 5] = [
     ("paper-2019", include_str!("../../profiles/paper-2019.toml")),
     ("throughput", include_str!("../../profiles/throughput.toml")),
 ];
-/// Whether a built-in profile names this key.
 pub(super) fn is_built_in(key: &Key) -> bool {
     let has = |profile: &Profile| profile.settings.iter().any(|reasoned| reasoned.setting.key == key.to_string());
     profiles().is_ok_and(|profiles| profiles.iter().any(has))
 }
 
-/// A setting with the reason for it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct ProfileSetting {
     #[serde(flatten)]
     pub setting: Setting,
     pub why: String,
-    /// The layer that it comes from.
     pub layer: String,
 }
 
@@ -54,24 +50,19 @@ pub struct ProfileSetting {
 pub struct BootParameter {
     /// As on the command line: `skew_tick=1`.
     pub value: String,
-    /// Why.
     pub why: String,
 }
 
-/// A profile with its layers laid over each other.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Profile {
     /// Its name: of a file without `.toml`.
     pub name: String,
-    /// What it is for: one line.
     pub summary: String,
     /// Names of its layers, lowest first, itself last.
     pub layers: Vec<String>,
     /// Its settings in the order in which they are made.
     pub settings: Vec<ProfileSetting>,
-    /// Parameters that need a boot.
     pub boot: Vec<BootParameter>,
-    /// What it does not do.
     pub notes: Vec<String>,
 }
 

@@ -7,22 +7,17 @@ use std::path::Path;
 /// Below this many CPUs none is free for polling beside both ends and the rest of the system.
 const ENOUGH_CPUS: usize = 4;
 
-/// What decides.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostKind {
     /// The hypervisor; absent on bare metal and where nothing tells.
     pub hypervisor: Option<String>,
-    /// CPUs that are online.
     pub cpus: usize,
     /// Network devices with hardware and a link, each with its driver.
     pub nics: Vec<(String, String)>,
-    /// Whether the kernel is PREEMPT_RT.
     pub is_real_time: bool,
 }
 
-/// A profile, and why.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Recommendation {
     pub profile: &'static str,
     pub nic: Option<String>,
@@ -30,7 +25,6 @@ pub struct Recommendation {
 }
 
 impl HostKind {
-    /// Of a machine.
     pub fn of(machine: &Machine) -> Self {
         let facts = host::facts::machine(machine);
         let nics = machine.names("/sys/class/net").unwrap_or_default().into_iter().filter_map(|name| {

@@ -45,7 +45,6 @@ type Words = fn(&str) -> String;
 pub(super) struct Row {
     pub(super) takes: ValueKind,
     pub(super) means: fn(&SettingRequest<'_>) -> Meaning,
-    /// The kernel's parameter, where there is one.
     pub(super) grub: Option<Words>,
     /// The section and the line of a profile of tuned.
     pub(super) tuned: Option<(&'static str, Words)>,

@@ -15,9 +15,7 @@ use trace::{Instance, Options, TraceError};
 /// Shortest time taken from a spinning thread that counts, in ns: a read of the clock and a loop take far less.
 pub const GAP_NS: u64 = 3_000;
 
-/// What was seen on one CPU.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct CpuEvidence {
     pub cpu: u32,
     pub spun_ns: u64,
@@ -31,9 +29,7 @@ pub struct CpuEvidence {
     pub visitors: Vec<Visitor>,
 }
 
-/// What was seen on all CPUs asked for.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Evidence {
     pub format: u32,
     pub policy: Policy,
@@ -48,7 +44,6 @@ pub struct Evidence {
 
 /// Why nothing was proven, one variant a step.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what it is")]
 pub enum VerifyError {
     #[error(transparent)]
     Clock(#[from] ClockError),

@@ -13,16 +13,13 @@ const LONGEST: Duration = Duration::from_secs(600);
 
 /// A moment that was taken from the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Gap {
     /// When it began, in ns of CLOCK_MONOTONIC_RAW.
     pub at_raw_ns: u64,
     pub ns: u64,
 }
 
-/// What one thread saw.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Spin {
     pub cpu: u32,
     pub tid: i32,
@@ -41,7 +38,6 @@ pub struct Spin {
 
 /// Why a thread could not spin.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum SpinError {
     /// It could not get to its CPU.
     #[error("cannot spin on CPU {cpu}: {cause}")]

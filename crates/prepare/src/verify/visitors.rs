@@ -5,10 +5,8 @@ use model::ShieldSpec;
 use std::collections::BTreeMap;
 use trace::{EventKind, TraceEvent};
 
-/// What kind of visitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum VisitorKind {
     Process,
     /// A kernel thread that may run elsewhere.
@@ -22,7 +20,6 @@ pub enum VisitorKind {
 }
 
 impl VisitorKind {
-    /// The words for people.
     pub fn words(self) -> &'static str {
         match self {
             Self::Process => "process",
@@ -38,7 +35,6 @@ impl VisitorKind {
 
 /// Somebody that touched a CPU.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Visitor {
     pub kind: VisitorKind,
     /// Its name: of the task, of the interrupt's action with its number, of the softirq or vector.
@@ -49,7 +45,6 @@ pub struct Visitor {
 
 /// A visitor that a shield should have kept away.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Leak {
     pub cpu: u32,
     pub visitor: Visitor,

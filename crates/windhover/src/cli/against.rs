@@ -119,7 +119,6 @@ fn typed<'a>(command: &'a clap::Command, matches: &ArgMatches) -> Typed<'a> {
     .collect()
 }
 
-/// A whole command line that says the same.
 fn line(name: &str, typed: &Typed<'_>) -> Vec<OsString> {
     let mut line: Vec<OsString> = vec!["windhover".into(), name.into()];
     for (arg, values) in typed.values().filter(|(arg, _)| !arg.is_positional()) {
@@ -145,7 +144,6 @@ fn is_setting(arg: &Arg) -> bool {
     !of_process && arg.get_help_heading().is_none_or(|heading| ![OUTPUT, COMPARISON, CAPTURE].contains(&heading))
 }
 
-/// A flag as it is typed.
 fn written(arg: &Arg) -> String {
     match (arg.get_long(), arg.get_short()) {
         (None, Some(short)) => format!("-{short}"),

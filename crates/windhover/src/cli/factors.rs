@@ -7,7 +7,6 @@ use model::factor::{self, Factor, Flag, Gives, HEADINGS, Sets, Value, ValueType}
 use model::{ModelError, Probe, ProbeSpec, Protocol};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Factors of a result by name.
 pub(crate) type Factors = BTreeMap<String, Value>;
 
 /// What was typed of the factors of one measuring command: the one at this place in [`Probe::ALL`].
@@ -28,7 +27,6 @@ fn flags(probe: Probe) -> impl Iterator<Item = (&'static Factor, &'static Flag)>
     own.filter(move |(_, flag)| flag.on.contains(&probe))
 }
 
-/// The value that a text typed for a flag stands for.
 fn value(factor: &Factor, flag: &Flag, text: &str) -> Result<Value, ModelError> {
     match flag.gives {
         Gives::Word(word) => factor.read(word),
@@ -111,7 +109,6 @@ fn typed(probe: Probe, factor: &Factor, matches: &ArgMatches) -> Option<Value> {
 }
 
 impl<const PROBE: usize> Flags<PROBE> {
-    /// Puts what was typed into a specification.
     pub(crate) fn fill(&self, spec: &mut ProbeSpec) -> Result<(), ModelError> {
         self.0.iter().try_for_each(|(factor, value)| factor.apply(spec, value))
     }

@@ -22,7 +22,6 @@ pub(crate) fn examples(path: &str) -> Vec<(&'static str, &'static str)> {
     lines.chunks_exact(2).map(|two| (two[0], two[1])).collect()
 }
 
-/// The commands to begin with.
 const FIRST: [&str; 6] = ["pingpong", "serve", "doctor", "tune recommend", "campaign run", "report"];
 
 /// What `windhover` alone prints: what it is, the commands to begin with, and where the help is. Ten lines.
@@ -38,7 +37,6 @@ pub(super) fn overview(root: &Command) -> String {
     text
 }
 
-/// Adds a command's examples to its long help.
 pub(super) fn with_examples(command: Command, path: &str) -> Command {
     let examples = examples(path);
     if examples.is_empty() {
@@ -56,7 +54,6 @@ pub(super) fn with_examples(command: Command, path: &str) -> Command {
     command.after_long_help(text)
 }
 
-/// The overview with the commands by purpose.
 pub(super) fn by_purpose(root: Command) -> Command {
     let mut text = String::new();
     for (purpose, names) in GROUPS {

@@ -87,7 +87,6 @@ pub(crate) struct Up {
     pub(crate) hold: bool,
 }
 
-/// A kind of lab, or the name of one that is up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LabChoice {
     Kind(LabKind),

@@ -10,7 +10,6 @@ use model::plan::{BuiltInStack, STACKS};
 use model::{CpuList, ModelError, Probe, ProbeSpec, Protocol, SizeList, StopRule, factor};
 use std::path::PathBuf;
 
-/// Reads the word of a protocol that has a reflector.
 fn protocol() -> impl TypedValueParser<Value = Protocol> {
     let listed = Protocol::ALL.into_iter().filter(|protocol| protocol.is_named());
     PossibleValuesParser::new(listed.map(|protocol| PossibleValue::new(protocol.word()).help(protocol.about())))
@@ -44,18 +43,15 @@ pub(crate) struct Peer {
     pub(crate) family: Family,
 }
 
-/// Reads the name of a stack that needs no plan.
 fn stack() -> PossibleValuesParser {
     PossibleValuesParser::new(std::iter::once("kernel").chain(STACKS.iter().map(|stack| stack.name)))
 }
 
 impl Peer {
-    /// The endpoint, as typed in either way.
     pub(crate) fn endpoint(&self) -> Option<&String> {
         self.named.as_ref().or(self.address.as_ref())
     }
 
-    /// The stack in the place of the kernel's own.
     pub(crate) fn stack(&self) -> Option<&'static BuiltInStack> {
         STACKS.iter().find(|stack| Some(stack.name) == self.stack.as_deref())
     }

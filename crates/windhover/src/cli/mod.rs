@@ -56,7 +56,6 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// Whether only results and errors are printed.
     pub(crate) fn is_quiet(&self) -> bool {
         self.quiet || matches!(&self.command, Command::Measure(Measure::Wake(wake)) if wake.is_quiet)
     }

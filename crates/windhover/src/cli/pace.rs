@@ -37,7 +37,6 @@ pub(crate) struct Pace {
     pub(crate) jsonl: bool,
 }
 
-/// Heading of the flags that only `pace pgm` needs.
 pub(super) const PGM: &str = "PGM (pace pgm GROUP PEER...)";
 
 /// What only PGM has: its groups, windows and timers, the same at both ends.
@@ -58,7 +57,6 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// The settings on a group.
     pub(super) fn spec(&self, group: IpAddr) -> PgmSpec {
         PgmSpec {
             reply_group: self.reply.reply_group,
@@ -67,7 +65,6 @@ impl Group {
         }
     }
 
-    /// Whether anything was said that is not so anyway.
     fn is_told(&self) -> bool {
         let nowhere = Ipv4Addr::UNSPECIFIED.into();
         self.spec(nowhere) != PgmSpec::new(nowhere)
@@ -104,7 +101,6 @@ fn until_known_ms(pace: &PaceSpec) -> u32 {
 }
 
 impl Pace {
-    /// What PGM is told, with it and only then.
     fn pgm(&self, protocol: Protocol) -> anyhow::Result<Option<PgmSpec>> {
         if protocol != Protocol::Pgm {
             if let Some(peer) = self.peers.first() {

@@ -6,10 +6,8 @@ use clap::builder::StyledStr;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Command, CommandFactory as _, FromArgMatches as _, parser::ValueSource};
 
-/// What is printed instead of running a command.
 #[derive(Debug)]
 pub(crate) enum Stopped {
-    /// What was asked for: help, version, overview.
     Help(StyledStr),
     Wrong(UsageError),
 }

@@ -93,7 +93,6 @@ const PEERS: &[(&str, &str, &str, &str)] = &[
     ("shield", "--exec", "cset", "shield exec --all LIST -- COMMAND"),
 ];
 
-/// What to write instead of a wrong flag or value of this command.
 pub(super) fn answer(command: &str, wrong: &str) -> Option<String> {
     let is_one = |all: &str, separator: char, word: &str| all.split(separator).any(|one| one == word);
     let is_meant = |commands: &str, flags: &str| is_one(flags, '|', wrong) && is_one(commands, ' ', command);

@@ -202,7 +202,6 @@ pub(crate) struct GroupArgs {
 }
 
 impl GroupArgs {
-    /// The settings of an end on a group.
     pub(crate) fn spec(&self, group: IpAddr, source: Option<&SourceTimers>, naks: Option<&NakTimers>) -> PgmSpec {
         let mut spec = settings(group, &self.packets, source, naks);
         spec.data_port = self.port;
@@ -360,7 +359,6 @@ pub(super) fn settings(
     spec
 }
 
-/// A time that is written with its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Time(Duration);
 

@@ -85,7 +85,6 @@ pub(crate) struct Plot {
     pub(crate) dark: bool,
 }
 
-/// A kind of figures, or one of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Figure {
     pub(crate) kind: ChartKind,

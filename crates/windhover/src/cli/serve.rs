@@ -104,14 +104,11 @@ const OF_OWN: [&str; 11] = [
     "allow_other_addresses",
 ];
 
-/// Heading of the flags that say how it runs.
 const PROCESS: &str = "Process";
 
-/// Heading of the flags that limit clients.
 pub(super) const LIMITS: &str = "Limits (reported to clients)";
 
 impl Serve {
-    /// The limits asked for.
     pub(crate) fn limits(&self) -> Limits {
         let defaults = Limits::default();
         Limits {
@@ -157,7 +154,6 @@ pub(crate) struct LoadCommand {
 }
 
 impl LoadCommand {
-    /// The load asked for.
     pub(crate) fn spec(&self) -> LoadSpec {
         LoadSpec {
             profile: self.profile,

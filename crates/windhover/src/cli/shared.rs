@@ -9,11 +9,9 @@ use prepare::Kernel;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The forms that a command's result can have.
 pub(crate) trait Form: ValueEnum + Copy + PartialEq + Send + Sync + 'static {
     /// The word of the form without `--format`. (Not a value: clap keeps one value for all types.)
     const DEFAULT: &str;
-    /// With `--json`.
     const JSON: Self;
 }
 
@@ -100,7 +98,6 @@ pub(crate) struct SystemArgs {
 }
 
 impl SystemArgs {
-    /// The running system and its usual undo logs.
     pub(crate) fn usual() -> Self {
         Self { state_dir: None, root: Root { path: "/".into() } }
     }
@@ -113,7 +110,6 @@ impl SystemArgs {
         Kernel::at(Machine::at(self.root()))
     }
 
-    /// The tree of the system whose settings they are.
     pub(crate) fn root(&self) -> &Path {
         &self.root.path
     }
@@ -140,7 +136,6 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// `NAME=VALUE`.
 pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_owned(), value.to_owned())),

@@ -57,7 +57,6 @@ impl Stream {
         Ok((spec, factors))
     }
 
-    /// What comes out, in the form that all measuring commands share.
     pub(crate) fn output(&self) -> Output {
         Output { form: self.form, raw: None, percentile: None, ladder: false, histogram_us: None }
     }

@@ -5,7 +5,6 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 use std::error::Error as _;
 
-/// Why a command line cannot be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct UsageError {
     pub(crate) error: String,
@@ -13,7 +12,6 @@ pub(crate) struct UsageError {
     pub(crate) tip: Option<String>,
 }
 
-/// Whether no command was typed where one has to be.
 pub(super) fn lacks_command(error: &clap::Error) -> bool {
     matches!(error.kind(), ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand)
 }
@@ -73,7 +71,6 @@ fn typed(argument: &str) -> String {
     argument.replace("...", "").replace(['<', '>', '[', ']'], "")
 }
 
-/// The same of a flag without its value.
 fn flag(argument: &str) -> String {
     let name = argument.split([' ', '=']).next().unwrap_or_default();
     typed(if name.starts_with('-') { name.split('[').next().unwrap_or_default() } else { argument })
@@ -93,7 +90,6 @@ impl UsageError {
         Self { error, tip: None }
     }
 
-    /// What is wrong with the words that clap could not read.
     pub(super) fn of(error: &clap::Error, definition: &Command, words: &[String]) -> Self {
         let (command, path) = command_of(definition, words);
         let context = Context(error);

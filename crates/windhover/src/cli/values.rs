@@ -3,15 +3,11 @@
 use clap::{Arg, Command};
 use std::collections::BTreeSet;
 
-/// What a value is one of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A profile of `tune`.
     Profile,
-    /// A profile of `bypass`.
     BypassProfile,
     Lab,
-    /// A kind of lab, or one that is up.
     LabChoice,
     Host,
     Run,
@@ -56,7 +52,6 @@ pub(crate) struct Place {
     pub(crate) kind: Kind,
     /// What stands before the value in the same word: `--axis=`, or nothing.
     pub(crate) before: String,
-    /// What of the value is typed.
     pub(crate) typed: String,
     /// The operands before it, which are runs where the value is of one.
     pub(crate) operands: Vec<String>,
@@ -92,11 +87,9 @@ fn kind(path: &str, name: &str) -> Option<Kind> {
     KINDS.iter().find(|(pattern, known, _)| *known == name && fits(pattern)).map(|(.., kind)| *kind)
 }
 
-/// What the words so far have led to.
 struct Walk<'c> {
     command: &'c Command,
     path: String,
-    /// The option whose value comes next.
     pending: Option<&'c Arg>,
     operands: Vec<String>,
     only_operands: bool,
@@ -128,7 +121,6 @@ impl<'c> Walk<'c> {
         }
     }
 
-    /// The option of a long flag that takes a value.
     fn long(&self, flag: &str) -> Option<&'c Arg> {
         let name = flag.trim_start_matches('-');
         let is =
@@ -151,7 +143,6 @@ impl<'c> Walk<'c> {
     }
 }
 
-/// Whether a word behind an option is its value.
 fn takes_next(arg: &&Arg) -> bool {
     arg.get_action().takes_values() && !arg.is_require_equals_set()
 }

@@ -79,7 +79,6 @@ impl Side {
         Ok(())
     }
 
-    /// One repetition; nothing where it was asked to stop.
     fn measure(&self, stop: &AtomicBool) -> Result<Option<ResultDocument>, Failure> {
         let spec = WorkerSpec::Probe(Box::new(self.task.clone()));
         let stack = self.task.spec.initiator.stack.as_deref();
@@ -121,7 +120,6 @@ fn measuring_of(command: &Command) -> Result<&dyn Measuring, Failure> {
 
 struct Rounds {
     run: RunInput,
-    /// Repetitions that both sides have.
     complete: usize,
     slowest: Duration,
 }

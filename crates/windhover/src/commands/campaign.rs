@@ -107,7 +107,6 @@ fn repeat(
     Ok(worst)
 }
 
-/// Runs a plan; the first signal ends it in order.
 pub(crate) fn measured(
     plan: &Plan,
     options: &mut campaign::Options,
@@ -403,7 +402,6 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// What happened, as wide as the terminal.
     fn line(&self, text: &str) {
         let text = wrapped(text);
         if self.bar.is_hidden() {

@@ -35,7 +35,6 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// As [`Self::behind`], on the kernel's own stack.
     pub(crate) fn start(
         name: &'static str,
         spec: &WorkerSpec,

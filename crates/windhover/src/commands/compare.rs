@@ -10,7 +10,6 @@ use report::run_input;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Exit code when a gate is broken.
 const GATE_BROKEN: u8 = 3;
 
 const GATE_UNDECIDED: u8 = 4;

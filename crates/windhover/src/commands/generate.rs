@@ -37,7 +37,6 @@ pub(crate) fn run(arguments: &Generate) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// A man page and a section of the reference for a command and all below it.
 fn pages(command: &clap::Command, name: &str, folder: &Path, reference: &mut String) -> Result<(), Failure> {
     // A page shows all flags, and leaves out the words of those that -h does not show.
     let whole = command.clone().mut_args(|arg| arg.hide_short_help(false));

@@ -4,7 +4,6 @@ use anyhow::Context as _;
 use std::hash::Hasher as _;
 use std::path::PathBuf;
 
-/// The version, as handshakes and documents name it.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub(crate) fn executable() -> anyhow::Result<PathBuf> {

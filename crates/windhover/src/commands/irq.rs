@@ -137,7 +137,6 @@ struct Span {
     elapsed_ns: u64,
     cpus: CpuList,
     shielded: CpuList,
-    /// Whether the CPUs were chosen by a person.
     #[serde(skip)]
     is_chosen: bool,
     interrupts: Vec<Entry>,

@@ -19,7 +19,6 @@ pub(crate) fn fresh() -> Result<Key, Failure> {
     Ok(Key::from_bytes(random()?))
 }
 
-/// Bytes that nobody can guess.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], Failure> {
     let mut bytes = [0; N];
     std::fs::File::open("/dev/urandom")
