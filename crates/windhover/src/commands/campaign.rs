@@ -247,7 +247,8 @@ fn list(folder: &Path, output: &Output) -> Result<u8, Failure> {
 }
 
 /// `1 cell`, `2 cells`
-pub(crate) fn counted(count: u32, what: &str) -> String {
+pub(crate) fn counted(count: impl Into<u64>, what: &str) -> String {
+    let count = count.into();
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 

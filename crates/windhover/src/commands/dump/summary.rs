@@ -2,6 +2,7 @@
 
 use super::lines::{direction, span_name};
 use super::pgm_summary;
+use crate::commands::campaign::counted;
 use dump::{FlowSummary, Summary};
 use record::timeline::{Span, StreamFigures};
 use serde_json::{Value, json};
@@ -12,13 +13,8 @@ pub(super) fn text(summary: &Summary) -> String {
     for comment in &summary.comments {
         let _ = writeln!(out, "# {}", model::text::visible_line(comment));
     }
-    let _ = write!(
-        out,
-        "{}, {} in {} of Windhover's",
-        counted(summary.packets, "packet"),
-        counted(summary.messages, "message"),
-        counted(summary.flows.len() as u64, "flow")
-    );
+    let (packets, messages) = (counted(summary.packets, "packet"), counted(summary.messages, "message"));
+    let _ = write!(out, "{packets}, {messages} in {} of Windhover's", counted(summary.flows.len() as u64, "flow"));
     if !summary.sources.is_empty() {
         let _ = write!(out, ", {}", counted(summary.sources.len() as u64, "PGM source"));
     }
@@ -71,10 +67,6 @@ pub(super) fn more_text(counts: &[(u64, &str)], out: &mut String) {
     }
 }
 
-fn counted(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
 fn flow_text(flow: &FlowSummary, out: &mut String) {
     let _ = write!(out, "\n{} {} > {}", protocol(flow), flow.from, flow.to);
     for (count, what) in [(flow.proofs, "proof"), (flow.control, "control message"), (flow.again, "repeated segment")] {
@@ -112,15 +104,10 @@ fn protocol(flow: &FlowSummary) -> &'static str {
 fn stream_text(stream: &StreamFigures, out: &mut String) {
     let rate = stream.per_second().map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
     let way = format!("{} {}", if stream.forward { ">" } else { "<" }, direction(stream.leaving, ""));
+    let (way, StreamFigures { messages, bytes, lost, late, repeated, .. }) = (way.trim_end(), stream);
     let _ = writeln!(
         out,
-        "  {}: {} messages, {} bytes, {rate}/s, {} numbers missing, {} late, {} seen before",
-        way.trim_end(),
-        stream.messages,
-        stream.bytes,
-        stream.lost,
-        stream.late,
-        stream.repeated,
+        "  {way}: {messages} messages, {bytes} bytes, {rate}/s, {lost} numbers missing, {late} late, {repeated} seen before"
     );
     let _ = writeln!(out, "    between two, µs: {}", quantiles(&stream.between));
 }
@@ -156,22 +143,17 @@ pub(super) fn answer_json(span: Span, times: &stats::Histogram) -> Value {
 
 pub(super) fn quantiles(times: &stats::Histogram) -> String {
     let us = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.3}", ns as f64 / 1e3));
-    format!(
-        "{} times, min {}, p50 {}, p99 {}, max {}",
-        times.count(),
-        us(times.min()),
-        us(times.quantile_if_supported(0.5, stats::Histogram::BEYOND)),
-        us(times.quantile_if_supported(0.99, stats::Histogram::BEYOND)),
-        us(times.max()),
-    )
+    let [min, p50, p99, max] = shown(times).map(us);
+    format!("{} times, min {min}, p50 {p50}, p99 {p99}, max {max}", times.count())
+}
+
+/// Smallest, median, p99 and largest in ns; of a quantile none that too few times lie beyond.
+fn shown(times: &stats::Histogram) -> [Option<u64>; 4] {
+    let [p50, p99] = [0.5, 0.99].map(|q| times.quantile_if_supported(q, stats::Histogram::BEYOND));
+    [times.min(), p50, p99, times.max()]
 }
 
 pub(super) fn figures(times: &stats::Histogram) -> Value {
-    json!({
-        "count": times.count(),
-        "min_ns": times.min(),
-        "p50_ns": times.quantile_if_supported(0.5, stats::Histogram::BEYOND),
-        "p99_ns": times.quantile_if_supported(0.99, stats::Histogram::BEYOND),
-        "max_ns": times.max(),
-    })
+    let [min, p50, p99, max] = shown(times);
+    json!({ "count": times.count(), "min_ns": min, "p50_ns": p50, "p99_ns": p99, "max_ns": max })
 }

@@ -27,22 +27,15 @@ impl Ended {
     pub(super) fn text(&self, command: &[OsString], status: ExitStatus, usage: ChildrenUsage) -> String {
         let name = command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let number = |number: Option<u64>| number.map_or_else(|| "not known".to_owned(), |number| number.to_string());
+        let ChildrenUsage { voluntary, involuntary, minor_faults, major_faults, .. } = usage;
+        let [lived, user, system] = [self.lived, usage.user, usage.system].map(|time| time.as_secs_f64());
+        let (pid, end, migrations) = (self.pid, end(status), number(self.kernel.migrations));
         let mut text = format!(
-            "{name} (process {}) {} after {:.3} s\n\
-             \x20 CPU time          {:.3} s user, {:.3} s system\n\
-             \x20 context switches  {} by waiting, {} by being put off the CPU\n\
-             \x20 page faults       {} without I/O, {} with I/O\n\
-             \x20 migrations        {} (first thread)\n",
-            self.pid,
-            end(status),
-            self.lived.as_secs_f64(),
-            usage.user.as_secs_f64(),
-            usage.system.as_secs_f64(),
-            usage.voluntary,
-            usage.involuntary,
-            usage.minor_faults,
-            usage.major_faults,
-            number(self.kernel.migrations),
+            "{name} (process {pid}) {end} after {lived:.3} s\n\
+             \x20 CPU time          {user:.3} s user, {system:.3} s system\n\
+             \x20 context switches  {voluntary} by waiting, {involuntary} by being put off the CPU\n\
+             \x20 page faults       {minor_faults} without I/O, {major_faults} with I/O\n\
+             \x20 migrations        {migrations} (first thread)\n"
         );
         let waited = match (self.kernel.waited, self.kernel.turns) {
             (Some(waited), Some(turns)) => {

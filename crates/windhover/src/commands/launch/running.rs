@@ -215,16 +215,11 @@ fn info(picked: &[Task], json: bool) -> String {
         let nice = attributes
             .filter(|attributes| !attributes.is_real_time())
             .map_or_else(|| "-".to_owned(), |attributes| attributes.nice.to_string());
-        text.push_str(&format!(
-            "{:>8} {:>8}  {:<12} {:>4}  {:<12} {:>3}  {}\n",
-            task.process,
-            task.key.tid,
-            attributes.map_or_else(|| "-".to_owned(), |attributes| policy(&attributes)),
-            nice,
-            bias,
-            task.cpu.map_or_else(|| "-".to_owned(), |cpu| cpu.to_string()),
-            if task.kernel { format!("[{}]", task.key.name) } else { task.key.name.clone() },
-        ));
+        let policy = attributes.map_or_else(|| "-".to_owned(), |attributes| policy(&attributes));
+        let cpu = task.cpu.map_or_else(|| "-".to_owned(), |cpu| cpu.to_string());
+        let name = if task.kernel { format!("[{}]", task.key.name) } else { task.key.name.clone() };
+        let (pid, tid) = (task.process, task.key.tid);
+        text.push_str(&format!("{pid:>8} {tid:>8}  {policy:<12} {nice:>4}  {bias:<12} {cpu:>3}  {name}\n"));
     }
     text
 }

@@ -6,6 +6,7 @@ use crate::commands::signals;
 use crate::output::{Failure, Output, wrapped};
 use anyhow::anyhow;
 use model::Fate;
+use pgm::receiver::Counts;
 use pgm_io::PgmSocketCounts;
 use pgm_io::hand::{self, PingOptions, Pinger};
 use serde_json::{Value, json};
@@ -60,14 +61,8 @@ pub(super) fn run(arguments: &Ping, output: &Output) -> Result<u8, Failure> {
 }
 
 fn text(arguments: &Ping, pinger: &Pinger<'_>, counts: &PgmSocketCounts) -> String {
-    let mut text = format!(
-        "{} messages of {} bytes to {}, answered by {}",
-        pinger.sent,
-        arguments.size,
-        arguments.group,
-        pinger.answered()
-    );
-    let silent = pinger.silent(counts);
+    let (Ping { size, group, .. }, answered, silent) = (arguments, pinger.answered(), pinger.silent(counts));
+    let mut text = format!("{} messages of {size} bytes to {group}, answered by {answered}", pinger.sent);
     text.push_str(&if silent > 0 { format!(", not by {silent}\n") } else { "\n".to_owned() });
     let _ = writeln!(text, "{:<44}{}", "round trip", tell::heading());
     for reflector in &pinger.reflectors {
@@ -81,18 +76,11 @@ fn text(arguments: &Ping, pinger: &Pinger<'_>, counts: &PgmSocketCounts) -> Stri
         let (missing, reordered) = (pinger.sent.saturating_sub(reflector.answers()), reflector.out_of_order);
         let _ = writeln!(text, "{:<33} {missing} without an answer, {reordered} out of order", "");
     }
-    let (source, receiver) = (&counts.source, &counts.receiver);
+    let Counts { missing, recovered, lost, naks, .. } = counts.receiver;
+    let (out, asked) = (counts.source.naks, tell::asked_text(&counts.source));
     let _ = writeln!(
         text,
-        "out: {} NAKs for {} packets, {} repairs sent{}; back: {} missing, {} recovered, {} lost, {} NAKs sent",
-        source.naks,
-        source.numbers_asked,
-        source.rdata,
-        tell::parity_sent_text(source),
-        receiver.missing,
-        receiver.recovered,
-        receiver.lost,
-        receiver.naks
+        "out: {out} NAKs for {asked}; back: {missing} missing, {recovered} recovered, {lost} lost, {naks} NAKs sent"
     );
     text.push_str(&tell::steps_text("repairs back", &pinger.repairs));
     text

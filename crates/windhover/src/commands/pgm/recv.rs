@@ -5,6 +5,7 @@ use crate::cli::pgm::{MessageForm, Recv};
 use crate::commands::signals;
 use crate::output::{Failure, Output};
 use model::Fate;
+use pgm::receiver::Counts;
 use pgm::zmtp;
 use pgm_io::hand::{self, EndReason, HeardSource, MOST_BYTES, SubscribeOptions, SubscribeReport, SubscribedItem};
 use pgm_io::{Delivered, PgmSocketCounts};
@@ -166,40 +167,26 @@ fn summary_text(arguments: &Recv, received: &SubscribeReport, counts: &PgmSocket
     let receiver = &counts.receiver;
     let mut text = format!("{} messages in {:.3} s\n", received.messages, received.lasted.as_secs_f64());
     for source in &received.sources {
-        let [untouched, held, repaired] = source.fates;
+        let HeardSource { tsi, messages, bytes, next, out_of_order, damaged, sessions, .. } = source;
+        let ([untouched, held, repaired], ended) = (source.fates, source.ended.unwrap_or("not ended"));
         let _ = write!(
             text,
-            "source {}: {} messages, {} bytes; {untouched} untouched, {held} held, {repaired} repaired; {}",
-            source.tsi,
-            source.messages,
-            source.bytes,
-            source.ended.unwrap_or("not ended"),
+            "source {tsi}: {messages} messages, {bytes} bytes; {untouched} untouched, {held} held, {repaired} repaired; {ended}"
         );
         if arguments.check {
             let first = source.first.map_or_else(|| "none".to_owned(), |first| first.to_string());
-            let _ = write!(
-                text,
-                "; first {first}, next {}, {} out of order, {} damaged",
-                source.next, source.out_of_order, source.damaged
-            );
+            let _ = write!(text, "; first {first}, next {next}, {out_of_order} out of order, {damaged} damaged");
         }
-        if source.sessions > 1 {
-            let _ = write!(text, "; {} sessions", source.sessions);
+        if *sessions > 1 {
+            let _ = write!(text, "; {sessions} sessions");
         }
         text.push('\n');
     }
+    let Counts { packets, missing, recovered, lost, duplicates, naks, numbers_asked, ncfs, spms, .. } = receiver;
     let _ = writeln!(
         text,
-        "packets {}: {} missing, {} recovered, {} lost, {} duplicates; {} NAKs for {} packets, {} NCFs, {} SPMs",
-        receiver.packets,
-        receiver.missing,
-        receiver.recovered,
-        receiver.lost,
-        receiver.duplicates,
-        receiver.naks,
-        receiver.numbers_asked,
-        receiver.ncfs,
-        receiver.spms
+        "packets {packets}: {missing} missing, {recovered} recovered, {lost} lost, {duplicates} duplicates; {naks} NAKs for \
+         {numbers_asked} packets, {ncfs} NCFs, {spms} SPMs"
     );
     if receiver.parity_packets + receiver.parity_naks > 0 {
         let _ = writeln!(

@@ -5,6 +5,7 @@ use crate::cli::pgm::Send;
 use crate::commands::signals;
 use crate::output::{Failure, Output};
 use anyhow::{Context as _, anyhow};
+use pgm::source::SourceCounts;
 use pgm_io::PgmSocketCounts;
 use pgm_io::hand::{self, MOST_BYTES, Next, PublishOptions, PublishReport, numbered, serve};
 use std::fs::File;
@@ -166,15 +167,10 @@ fn unhex(line: &[u8]) -> anyhow::Result<Vec<u8>> {
 }
 
 fn text(messages: u64, bytes: u64, lasted: Duration, counts: &PgmSocketCounts) -> String {
-    let source = &counts.source;
+    let SourceCounts { odata, naks, .. } = counts.source;
+    let (seconds, asked) = (lasted.as_secs_f64(), tell::asked_text(&counts.source));
     format!(
-        "{messages} messages, {bytes} bytes sent in {:.3} s as {} packets; {} NAKs asked for {} packets, {} repairs sent{}",
-        lasted.as_secs_f64(),
-        source.odata,
-        source.naks,
-        source.numbers_asked,
-        source.rdata,
-        tell::parity_sent_text(source)
+        "{messages} messages, {bytes} bytes sent in {seconds:.3} s as {odata} packets; {naks} NAKs asked for {asked}"
     )
 }
 

@@ -33,10 +33,11 @@ pub(super) fn receiver_counts(counts: &Counts) -> Value {
     })
 }
 
-/// What parity a source sent, if any, to be put behind its other counts.
-pub(super) fn parity_sent_text(counts: &SourceCounts) -> String {
+/// How many packets a source was asked for, and what it sent of repairs and, if any, of parity.
+pub(super) fn asked_text(counts: &SourceCounts) -> String {
     let (unasked, asked) = (counts.parity_odata, counts.parity_rdata);
-    if unasked + asked == 0 { String::new() } else { format!(", {asked} parity packets on demand, {unasked} unasked") }
+    let text = format!("{} packets, {} repairs sent", counts.numbers_asked, counts.rdata);
+    if unasked + asked == 0 { text } else { format!("{text}, {asked} parity packets on demand, {unasked} unasked") }
 }
 
 pub(super) fn event_text(event: &Event) -> String {
