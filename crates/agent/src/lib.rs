@@ -27,6 +27,7 @@ pub struct Context {
     pub program: PathBuf,
     /// Hash of this binary; the runner compares it with its own.
     pub build: String,
+    /// Where lines for people go.
     pub lines: LineSink,
 }
 

@@ -5,7 +5,7 @@
 //! undone in reverse order.
 
 use crate::LineSink;
-use host::undo::{SetId, StateDir, UndoError, UndoReport};
+use host::undo::{BUSY_WAIT, LOCK_WAIT, SetId, StateDir, UndoError, UndoReport};
 use model::{Setting, ShieldReport, ShieldSpec};
 use prepare::Kernel;
 use prepare::keeper::{self, Keeper};
@@ -15,10 +15,6 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long another windhover's change is waited for.
-const LOCK: Duration = Duration::from_secs(30);
-/// How long busy knobs are tried.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// How often a shield is looked at.
 const GUARD: Duration = Duration::from_secs(2);
 /// What the settings of cells are called among profiles (`windhover tune undo campaign`).
@@ -219,8 +215,8 @@ impl Preparation {
     }
 
     fn undo_set(&self, state: &StateDir, set: &SetId) -> Result<UndoReport, UndoError> {
-        let lock = state.lock(LOCK)?;
-        state.undo(&lock, &self.kernel, set, false, PATIENCE)
+        let lock = state.lock(LOCK_WAIT)?;
+        state.undo(&lock, &self.kernel, set, false, BUSY_WAIT)
     }
 }
 

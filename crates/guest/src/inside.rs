@@ -16,7 +16,6 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, Read, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -320,9 +319,7 @@ fn run(
         }
         loop {
             match child.wait_timeout(LOOK) {
-                Ok(Some(status)) => {
-                    return Ok(Some(status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1)));
-                }
+                Ok(Some(status)) => return Ok(Some(task::shell_status(status))),
                 Err(error) => return Err(error.to_string()),
                 Ok(None) => match signals.try_recv() {
                     Ok(signal) => drop(child.signal(signal)),

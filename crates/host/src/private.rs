@@ -4,7 +4,7 @@
 //! the kernel's; [`io::ErrorKind::Other`] with the reason and the remedy where a folder or file is not to be trusted.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -89,6 +89,13 @@ pub fn create(path: &Path) -> io::Result<File> {
     let file = open(path, OpenOptions::new().write(true).create(true).truncate(false))?;
     file.set_len(0)?;
     Ok(file)
+}
+
+/// Writes a file of mode 0600 with one rename, so that no reader sees half of it.
+pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let fresh = path.with_extension("new");
+    let mut file = create(&fresh)?;
+    file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| std::fs::rename(&fresh, path))
 }
 
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {

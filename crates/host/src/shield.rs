@@ -46,15 +46,11 @@ pub fn parse(text: &[u8]) -> Option<ShieldState> {
     serde_json::from_slice(text).ok().filter(|shield: &ShieldState| shield.format == 1)
 }
 
-/// Publishes a shield with one rename, so that no reader sees half of it.
+/// Publishes a shield.
 pub fn announce(state: &StateDir, shield: &ShieldState) -> Result<(), UndoError> {
     let path = file(state)?;
-    let fresh = path.with_extension("json.new");
-    let failed = |step| UndoError::log(&path, step);
-    let text = serde_json::to_vec_pretty(shield).map_err(io::Error::from).map_err(failed("write"))?;
-    let mut file = private::create(&fresh).map_err(failed("create"))?;
-    file.write_all(&text).and_then(|()| file.sync_all()).map_err(failed("write"))?;
-    std::fs::rename(&fresh, &path).map_err(failed("create"))
+    let text = serde_json::to_vec_pretty(shield).map_err(io::Error::from);
+    text.and_then(|text| private::replace(&path, &text)).map_err(UndoError::log(&path, "write"))
 }
 
 /// Removes the announcement of a change set's shield; another set's stays.

@@ -164,31 +164,22 @@ impl LabRecord {
             .zip(0_u8..)
             .skip(spec.first as usize)
             .take(spec.hosts as usize)
-            .map(|(letter, number)| match (spec.kind, subnet) {
-                (LabKind::Netns, Some(subnet)) => {
-                    let port = ports.next();
-                    LabHost {
-                        name: letter.to_string(),
-                        netns: Some(format!("wh-{}-{letter}", spec.name)),
-                        ipv4: subnet.ipv4(number),
-                        ipv6: has_ipv6.then(|| subnet.ipv6(number)),
-                        // A lone host without a port has nothing to be joined to, so its addresses are on `lo`.
-                        device: match &port {
-                            Some(port) => port.name.clone(),
-                            None if spec.hosts == 1 => LOOPBACK.to_owned(),
-                            None => DEVICE.to_owned(),
-                        },
-                        port,
-                    }
-                }
-                _ => LabHost {
+            .map(|(letter, number)| {
+                let subnet = subnet.filter(|_| spec.kind == LabKind::Netns);
+                let port = subnet.and_then(|_| ports.next());
+                LabHost {
                     name: letter.to_string(),
-                    netns: None,
-                    ipv4: Ipv4Addr::LOCALHOST,
-                    ipv6: has_ipv6.then_some(Ipv6Addr::LOCALHOST),
-                    device: LOOPBACK.to_owned(),
-                    port: None,
-                },
+                    netns: subnet.map(|_| format!("wh-{}-{letter}", spec.name)),
+                    ipv4: subnet.map_or(Ipv4Addr::LOCALHOST, |subnet| subnet.ipv4(number)),
+                    ipv6: has_ipv6.then(|| subnet.map_or(Ipv6Addr::LOCALHOST, |subnet| subnet.ipv6(number))),
+                    device: match &port {
+                        Some(port) => port.name.clone(),
+                        None if subnet.is_some() && spec.hosts > 1 => DEVICE.to_owned(),
+                        // A lone host without a port has nothing to be joined to.
+                        None => LOOPBACK.to_owned(),
+                    },
+                    port,
+                }
             })
             .collect();
         let bridged = spec.kind == LabKind::Netns && spec.ports.is_empty() && spec.hosts > 2;

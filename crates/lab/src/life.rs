@@ -6,7 +6,6 @@ use crate::{LabError, Owner, Registry, ip};
 use model::plan::LabKind;
 use serde_json::Value;
 use std::fs::File;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use task::{Keeper, Launch, Stream};
@@ -239,7 +238,7 @@ pub fn exec(
     let mut child = launch.start()?;
     started(child.pid());
     let status = child.wait()?;
-    Ok(status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1))
+    Ok(task::shell_status(status))
 }
 
 /// Refuses a name that is taken. The registry is locked.

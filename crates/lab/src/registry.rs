@@ -4,7 +4,6 @@ use crate::build::{LabHost, LabRecord, check_name};
 use crate::{LabError, Subnet};
 use host::private;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -133,12 +132,8 @@ impl Registry {
     /// Writes a lab down; call it under the lock. The file is complete or not there.
     pub fn put(&self, record: &LabRecord) -> Result<(), LabError> {
         let path = self.file(&record.name);
-        let new = self.folder.join(format!("{}.new", record.name));
         let text = serde_json::to_vec_pretty(record).unwrap_or_default();
-        private::create(&new)
-            .and_then(|mut file| file.write_all(&text))
-            .and_then(|()| fs::rename(&new, &path))
-            .map_err(|cause| self.failed("write", &path, cause))
+        private::replace(&path, &text).map_err(|cause| self.failed("write", &path, cause))
     }
 
     /// Takes a damaged record out of the way; call it under the lock. Returns its new place.

@@ -47,6 +47,11 @@ pub fn excerpt(text: &str, most: usize) -> String {
     }
 }
 
+/// `1 cell`, `2 cells`
+pub fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// A host's name as it can stand in a tag of an interval log: without what parts the fields and lines of a log.
 pub fn tag(name: &str) -> String {
     let parts = |letter: &char| *letter == ',' || letter.is_whitespace() || letter.is_control();

@@ -8,7 +8,7 @@
 use crate::Kernel;
 use crate::unlogged::StateCopy;
 use host::knob::TaskKey;
-use host::undo::{SetId, StateDir, UndoError, UndoReport};
+use host::undo::{BUSY_WAIT, SetId, StateDir, UndoError, UndoReport};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -17,8 +17,6 @@ use task::{Launch, LongWait, TaskError, WaitEnd};
 
 /// How long the end of the owner's own undoing, or of another's change, is waited for.
 const LOCK: Duration = Duration::from_secs(300);
-/// How long busy knobs are tried.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Attempts at what resists, and the time between them.
 const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
@@ -138,13 +136,13 @@ fn undo(task: &KeeperTask, kernel: &Kernel) -> Result<Option<UndoReport>, UndoEr
     if !is_there()? {
         return Ok(None);
     }
-    let lock = match task.state.lock(PATIENCE) {
+    let lock = match task.state.lock(BUSY_WAIT) {
         Err(error) if StateCopy::helps(&error) => {
-            return StateCopy::of(&task.state)?.undo(kernel, &task.set, false, PATIENCE).map(Some);
+            return StateCopy::of(&task.state)?.undo(kernel, &task.set, false, BUSY_WAIT).map(Some);
         }
         lock => lock?,
     };
-    if is_there()? { task.state.undo(&lock, kernel, &task.set, false, PATIENCE).map(Some) } else { Ok(None) }
+    if is_there()? { task.state.undo(&lock, kernel, &task.set, false, BUSY_WAIT).map(Some) } else { Ok(None) }
 }
 
 /// The keeper's log: it has no terminal.

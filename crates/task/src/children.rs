@@ -4,6 +4,8 @@ use crate::TaskError;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 /// Sums over all children that were waited for, their threads included (getrusage(2), RUSAGE_CHILDREN).
@@ -53,6 +55,11 @@ pub fn children_usage() -> ChildrenUsage {
         minor_faults: count(usage.minor_page_faults()),
         major_faults: count(usage.major_page_faults()),
     }
+}
+
+/// The status of an ended process as a shell gives it: 128 + N after signal N.
+pub fn shell_status(status: ExitStatus) -> i32 {
+    status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1)
 }
 
 /// Sends a signal to a process that the caller started and has not waited for yet.

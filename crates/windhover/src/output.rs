@@ -36,9 +36,7 @@ impl Failure {
     pub(crate) fn new(code: u8, error: impl Into<anyhow::Error>) -> Self {
         Self { code, error: error.into() }
     }
-}
 
-impl Failure {
     /// The whole chain on one line. A cause that the words before it end with is not said again.
     pub(crate) fn line(&self) -> String {
         let mut line = String::new();
@@ -140,6 +138,11 @@ fn replace(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
 /// A value as a JSON document for people to read, its keys in alphabetical order.
 pub(crate) fn json(value: impl serde::Serialize) -> Result<String, Failure> {
     Ok(format!("{:#}\n", serde_json::to_value(value)?))
+}
+
+/// A value as a JSON document for people to read, its fields in their order.
+pub(crate) fn json_in_order(value: &impl serde::Serialize) -> Result<String, Failure> {
+    Ok(format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
 /// Writes text to standard output; false when its reader went away.

@@ -44,3 +44,10 @@ pub use lock::Lock;
 pub use log::exercise_log;
 pub use namespaces::SetNamespace;
 pub use state::{ChangeInForce, Conflict, SetHeader, SetId, StateDir, UndoReport};
+
+use std::time::Duration;
+
+/// How long the change of another windhover is usually waited for.
+pub const LOCK_WAIT: Duration = Duration::from_secs(30);
+/// How long busy knobs are usually tried when they are put back.
+pub const BUSY_WAIT: Duration = Duration::from_secs(10);

@@ -201,7 +201,7 @@ fn one_line(text: &str) -> String {
 
 /// `1 thread`, `2 threads`.
 pub(super) fn count(number: usize, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+    model::text::counted(number as u64, what)
 }
 
 /// Names of tasks, the most frequent first: `cc1 ×7, make, sh and 3 more`.

@@ -11,18 +11,15 @@ use crate::keeper::{self, Keeper};
 use host::knob::{Knob, KnobError, Settings, TaskKey};
 use host::shield::ShieldState;
 use host::undo::{
-    Change, ChangeOutcome, Changes, Lock, SetHeader, SetId, StateDir, UndoError, UndoReport, fault_point,
+    BUSY_WAIT, Change, ChangeOutcome, Changes, LOCK_WAIT, Lock, SetHeader, SetId, StateDir, UndoError, UndoReport,
+    fault_point,
 };
 use model::{CpuList, ShieldBackend, ShieldReport};
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// capabilities(7)
 const SYS_NICE: u32 = 23;
-/// How long another windhover's change is waited for.
-const LOCK: Duration = Duration::from_secs(30);
-/// How long a busy knob is tried, and how long tasks are moved that are started faster.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// How often all tasks are looked through at least.
 const LEAST_PASSES: u32 = 8;
 /// How often a task is moved: one that has just been started may set its CPUs itself. But the sweep ends.
@@ -43,7 +40,7 @@ impl ActiveShield {
     pub fn end(self, kernel: &Kernel, state: &StateDir) -> Result<Option<UndoReport>, ShieldError> {
         let Some(set) = self.set.filter(|_| self.made) else { return Ok(None) };
         let lock = lock(state)?;
-        let undone = state.undo(&lock, kernel, &set, false, PATIENCE);
+        let undone = state.undo(&lock, kernel, &set, false, BUSY_WAIT);
         // The keeper needs the lock to see that nothing is left to do.
         drop(lock);
         drop(self.keeper);
@@ -85,7 +82,7 @@ pub(super) fn make(
     let mut notes = Vec::new();
     if !fresh.replaces.is_empty() {
         for set in &fresh.replaces {
-            let report = state.undo(&lock, kernel, set, false, PATIENCE)?;
+            let report = state.undo(&lock, kernel, set, false, BUSY_WAIT)?;
             notes.extend(
                 report.conflicts.iter().map(|conflict| {
                     format!("{} was changed by another to '{}' and left so", conflict.knob, conflict.now)
@@ -133,7 +130,7 @@ pub(super) fn make(
             } else if changes.is_empty() {
                 "nothing was changed".to_owned()
             } else {
-                undone(&state.undo(&lock, kernel, &set, false, PATIENCE))
+                undone(&state.undo(&lock, kernel, &set, false, BUSY_WAIT))
             };
             // The keeper needs the lock to see that nothing is left to do.
             drop(lock);
@@ -243,7 +240,7 @@ impl Run<'_> {
     }
 
     fn sweep(&mut self, step: &SweepStep, changes: &mut Changes) -> Result<(), ShieldError> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + BUSY_WAIT;
         let mut view = View::read(self.kernel, self.state, &self.plan.spec)?;
         let mut tries: HashMap<TaskKey, u32> = HashMap::new();
         for pass in 0_u32.. {
@@ -259,7 +256,7 @@ impl Run<'_> {
             }
             // Where the first pass took all of the time, the next ones find what was started meanwhile, and are short.
             if pass >= LEAST_PASSES && Instant::now() >= deadline {
-                let (left, seconds) = (moves.len(), PATIENCE.as_secs());
+                let (left, seconds) = (moves.len(), BUSY_WAIT.as_secs());
                 let keys = moves.iter().filter_map(|change| task_of(&change.knob)).take(3);
                 let names: Vec<String> = keys.map(|task| format!("{} ({})", task.name, task.tid)).collect();
                 let why = format!("{left} were left after {seconds} s, as {}", names.join(", "));
@@ -302,7 +299,7 @@ pub fn reset(kernel: &Kernel, state: &StateDir, force: bool) -> Result<UndoRepor
     if !sets.is_empty() {
         let lock = lock(state)?;
         for set in sets.iter().rev() {
-            match state.undo(&lock, kernel, set, force, PATIENCE) {
+            match state.undo(&lock, kernel, set, force, BUSY_WAIT) {
                 Ok(report) => whole.add(report),
                 // Its keeper was faster.
                 Err(UndoError::NoSuchSet { .. }) => {}
@@ -408,5 +405,5 @@ fn log_failed(error: UndoError, state: &StateDir) -> ShieldError {
 }
 
 fn lock(state: &StateDir) -> Result<Lock, ShieldError> {
-    state.lock(LOCK).map_err(|error| log_failed(error, state))
+    state.lock(LOCK_WAIT).map_err(|error| log_failed(error, state))
 }

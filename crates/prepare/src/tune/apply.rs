@@ -6,18 +6,14 @@ use crate::keeper::{self, Keeper};
 use host::knob::{EthtoolPart, Knob, KnobError, Settings as _, TaskKey};
 use host::tasks::status_field;
 use host::undo::{
-    ChangeInForce, ChangeOutcome, Changes, SetHeader, SetId, SetNamespace, StateDir, UndoError, UndoReport,
+    BUSY_WAIT, ChangeInForce, ChangeOutcome, Changes, LOCK_WAIT, SetHeader, SetId, SetNamespace, StateDir, UndoError,
+    UndoReport,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
 /// capabilities(7)
 const NET_ADMIN: u32 = 12;
-/// How long another's change is waited for.
-const LOCK: Duration = Duration::from_secs(30);
-/// How long busy knobs are tried when they are put back.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct AppliedChange {
@@ -146,7 +142,7 @@ fn make(
         return Ok((report, None));
     }
     require_permission(kernel, state, plan)?;
-    let lock = state.lock(LOCK)?;
+    let lock = state.lock(LOCK_WAIT)?;
     let owned = owner.is_some();
     let mut header = SetHeader::new(what(&plan.profile.name), command, owner);
     let of_namespace = plan.changes.iter().any(|planned| planned.change.knob.is_of_network_namespace());
@@ -160,7 +156,7 @@ fn make(
         Err(cause) => {
             let undone = match changes.is_empty() {
                 true => Ok(UndoReport::default()),
-                false => state.undo(&lock, kernel, changes.id(), false, PATIENCE),
+                false => state.undo(&lock, kernel, changes.id(), false, BUSY_WAIT),
             };
             // The keeper needs the lock to see that nothing is left to do.
             drop(lock);
@@ -311,10 +307,10 @@ pub fn undo(name: Option<&str>, kernel: &Kernel, state: &StateDir, force: bool) 
     if sets.is_empty() {
         return Ok(Vec::new());
     }
-    let lock = state.lock(LOCK)?;
+    let lock = state.lock(LOCK_WAIT)?;
     let mut undone = Vec::new();
     for (set, header) in sets.into_iter().rev() {
-        match state.undo(&lock, kernel, &set, force, PATIENCE) {
+        match state.undo(&lock, kernel, &set, force, BUSY_WAIT) {
             Ok(report) => undone.push(UndoneSet { set, what: header.what, report }),
             // Another was quicker.
             Err(UndoError::NoSuchSet { .. }) => {}

@@ -3,7 +3,7 @@
 use super::{Profile, TuneError};
 use host::knob::Machine;
 use host::private;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The file. The unit names it, too.
@@ -66,15 +66,11 @@ impl BootProfile {
 
     pub fn write(&self, machine: &Machine) -> Result<(), TuneError> {
         let path = file(machine);
-        let beside = path.with_extension("part");
         let written = || -> io::Result<()> {
             if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
                 private::folder(folder)?;
             }
-            let mut part = private::create(&beside)?;
-            part.write_all(&serde_json::to_vec_pretty(self)?)?;
-            part.sync_all()?;
-            std::fs::rename(&beside, &path)
+            private::replace(&path, &serde_json::to_vec_pretty(self)?)
         };
         written().map_err(|cause| failed("cannot write", machine, &cause))
     }

@@ -6,7 +6,7 @@ use super::identity;
 use super::launch::{OURS, become_program, exit_code, not_started};
 use super::signals;
 use crate::cli::bypass::{self as cli, BypassCommand, Run, Stack};
-use crate::output::{Failure, Output, paragraph, table};
+use crate::output::{Failure, Output, json_in_order, paragraph, table};
 use anyhow::{Context as _, anyhow};
 use bypass::{
     Audit, Backend, BypassError, Capture, CaptureLimits, Effective, Interface, Library, Profile, Recording, Settings,
@@ -255,7 +255,7 @@ fn listed(profiles: &[Profile], json: bool) -> Result<String, Failure> {
     if json {
         let all = profiles.iter().map(|profile| Ok((profile.name.clone(), document(profile)?)));
         let all = all.collect::<Result<serde_json::Map<_, _>, Failure>>()?;
-        return Ok(format!("{}\n", serde_json::to_string_pretty(&all)?));
+        return json_in_order(&all);
     }
     let rows = profiles.iter().map(|profile| vec![profile.name.clone(), profile.summary.clone()]);
     Ok(table(&["profile", "what it is for"], rows.collect()))
@@ -268,7 +268,7 @@ fn document(profile: &Profile) -> Result<serde_json::Value, Failure> {
 
 fn shown(profile: &Profile, json: bool) -> Result<String, Failure> {
     if json {
-        return Ok(format!("{}\n", serde_json::to_string_pretty(&document(profile)?)?));
+        return json_in_order(&document(profile)?);
     }
     let settings = profile.settings("", std::iter::empty())?;
     let rows = settings.effective().iter();

@@ -3,7 +3,7 @@
 use super::child::Worker;
 use super::{identity, key, signals};
 use crate::cli::bypass::Probe as Arguments;
-use crate::output::{Failure, Output, paragraph, width};
+use crate::output::{Failure, Output, json_in_order, paragraph, width};
 use anyhow::anyhow;
 use bypass::{Candidate, WayRounds, WaySettings, measure_ways, open_ways};
 use lab::{Lab, LabSpec, Registry};
@@ -104,8 +104,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<u8, Failure>
         _ => bypass::recommend_way(&rows),
     };
     if arguments.form.is_json() {
-        let document = document(arguments, &place, &rows, choice, &sentence);
-        output.result(&format!("{}\n", serde_json::to_string_pretty(&document)?))?;
+        output.result(&json_in_order(&document(arguments, &place, &rows, choice, &sentence))?)?;
     } else {
         output.result(&text(arguments, &place, &rows, &sentence))?;
     }

@@ -1,6 +1,6 @@
 //! `windhover bypass stat`: what the pages of running programs say.
 
-use crate::output::{Failure, Output, paragraph, width};
+use crate::output::{Failure, Output, json_in_order, paragraph, width};
 use bypass::{Calls, Carrier, Process, Socket};
 use report::{Column, Grid, commas};
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ pub(super) fn run(program: Option<&str>, json: bool, output: &Output) -> Result<
         None => bypass::pages(&folder),
     };
     if json {
-        output.result(&format!("{}\n", serde_json::to_string_pretty(&processes)?))?;
+        output.result(&json_in_order(&processes)?)?;
     } else if processes.is_empty() {
         output.note("no program runs behind `windhover bypass run` with a socket");
     } else {

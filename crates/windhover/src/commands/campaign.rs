@@ -12,6 +12,7 @@ use indicatif::ProgressBar;
 use model::factor::{self, ValueType};
 use model::plan::{LabKind, LabPlan};
 use model::run::RunStep;
+use model::text::counted;
 use model::{LiveInterval, Plan, ResultDocument};
 use serde_json::{Value, json};
 use std::cmp::Reverse;
@@ -214,7 +215,7 @@ fn show_plan(path: &Path, output: &Output) -> Result<u8, Failure> {
     let each: Vec<String> = each
         .into_iter()
         .map(|(Reverse(repetitions), count)| {
-            format!("{}, {} each", counted(count, "cell"), counted(repetitions, "repetition"))
+            format!("{}, {} each", counted(count.into(), "cell"), counted(repetitions.into(), "repetition"))
         })
         .collect();
     text.push_str(&paragraph("", &format!("{}; about {time}", each.join("; "))));
@@ -244,12 +245,6 @@ fn list(folder: &Path, output: &Output) -> Result<u8, Failure> {
     }
     output.result(&runs.iter().map(|run| format!("{run}\n")).collect::<String>())?;
     Ok(0)
-}
-
-/// `1 cell`, `2 cells`
-pub(crate) fn counted(count: impl Into<u64>, what: &str) -> String {
-    let count = count.into();
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 type Factors = BTreeMap<String, Value>;

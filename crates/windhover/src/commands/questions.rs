@@ -1,8 +1,9 @@
 //! What a plan asks, in words.
 
-use super::campaign::{counted, place, word};
+use super::campaign::{place, word};
 use crate::output::{Output, paragraph};
 use campaign::QuestionCells;
+use model::text::counted;
 use model::{Cell, Plan};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,8 +28,8 @@ fn line(asked: &QuestionCells) -> String {
     }
     let cells = if cells.is_empty() { String::new() } else { format!(" ({})", cells.join(", ")) };
     let each = match repetitions {
-        [fewest, most] if fewest == most => counted(*fewest, "repetition"),
-        [fewest, most] => format!("{fewest} to {}", counted(*most, "repetition")),
+        [fewest, most] if fewest == most => counted((*fewest).into(), "repetition"),
+        [fewest, most] => format!("{fewest} to {}", counted((*most).into(), "repetition")),
     };
     format!("{} {base} → {others}: {}{cells}, {each} each", question.axis, question.quantity.join(", "))
 }

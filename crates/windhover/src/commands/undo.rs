@@ -4,7 +4,7 @@ use super::{ask, identity};
 use crate::cli::undo::{Keeper, Undo};
 use crate::output::{Failure, Output, paragraph};
 use anyhow::anyhow;
-use host::undo::{SetHeader, SetId, SetNamespace, StateDir, UndoError, UndoReport};
+use host::undo::{BUSY_WAIT, LOCK_WAIT, SetHeader, SetId, SetNamespace, StateDir, UndoError, UndoReport};
 use prepare::unlogged::StateCopy;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -13,10 +13,6 @@ use std::time::Duration;
 
 /// What is said of a set stands below its number.
 const INDENT: &str = "      ";
-/// How long another windhover's change is waited for.
-const LOCK: Duration = Duration::from_secs(30);
-/// How long busy settings are tried.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// How long an undo in another network namespace may take.
 const CHILD: Duration = Duration::from_secs(120);
 
@@ -30,7 +26,7 @@ pub(crate) fn run(arguments: &Undo, output: &Output) -> Result<u8, Failure> {
         states.extend(state.namespaces()?.into_iter().map(NamedState::of));
     }
     if let Some(unknown) = unknown(&arguments.ids, &states)? {
-        return Err(Failure::usage(host::undo::UndoError::NoSuchSet(unknown)));
+        return Err(Failure::usage(UndoError::NoSuchSet(unknown)));
     }
     if arguments.ids.is_empty() && arguments.netns.is_none() {
         super::lab::name_damaged(&lab::Registry::at(&state.path().join("labs")), output);
@@ -185,12 +181,14 @@ fn undo(directory: &NamedState, chosen: &[&(SetId, SetHeader)], arguments: &Undo
             }
             _ => {
                 let undone = match &copy {
-                    None => state.lock(LOCK).and_then(|lock| state.undo(&lock, &kernel, id, arguments.force, PATIENCE)),
-                    Some(copy) => copy.undo(&kernel, id, arguments.force, PATIENCE),
+                    None => state
+                        .lock(LOCK_WAIT)
+                        .and_then(|lock| state.undo(&lock, &kernel, id, arguments.force, BUSY_WAIT)),
+                    Some(copy) => copy.undo(&kernel, id, arguments.force, BUSY_WAIT),
                 };
                 let undone = match undone {
                     Err(error) if copy.is_none() && StateCopy::helps(&error) => StateCopy::of(state)
-                        .and_then(|made| copy.insert(made).undo(&kernel, id, arguments.force, PATIENCE)),
+                        .and_then(|made| copy.insert(made).undo(&kernel, id, arguments.force, BUSY_WAIT)),
                     undone => undone,
                 };
                 match undone {

@@ -3,7 +3,7 @@
 mod text;
 
 use crate::cli::doctor::{Doctor, DoctorCommand};
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, json_in_order as json};
 use anyhow::Context as _;
 use host::knob::Machine;
 use model::CpuList;
@@ -130,19 +130,10 @@ fn load(file: &Path) -> Result<Document, Failure> {
         .with_context(|| format!("{} is no document of 'windhover doctor --save'", file.display()))
         .map_err(Failure::usage)?;
     if document.format != doctor::FORMAT {
-        refuse!(
-            "{} has format {}, this version reads {}: examine that machine again",
-            file.display(),
-            document.format,
-            doctor::FORMAT
-        );
+        let (file, format, reads) = (file.display(), document.format, doctor::FORMAT);
+        refuse!("{file} has format {format}, this version reads {reads}: examine that machine again");
     }
     Ok(document)
-}
-
-/// A document with its fields in their order.
-fn json(document: &impl serde::Serialize) -> Result<String, Failure> {
-    Ok(format!("{}\n", serde_json::to_string_pretty(document)?))
 }
 
 fn diff(a: &Path, b: &Path, as_json: bool, output: &Output) -> Result<u8, Failure> {

@@ -1,6 +1,7 @@
 //! Documents for people: grouped, the worst first, with remedies to paste.
 
 use crate::output::{paragraph, table, width};
+use model::text::counted;
 use prepare::doctor::{
     Comparison, Difference, Document, Finding, Remedy, ScopeOrigin, Severity, SkipKind, Skipped, Substrate, shell_word,
     some_of,
@@ -56,7 +57,7 @@ fn head(document: &Document) -> String {
     });
     words.extend(machine.cpus_online.as_ref().and_then(|cpus| {
         let number = cpus.parse::<model::CpuList>().ok()?.len();
-        Some(format!("{number} {} ({cpus})", if number == 1 { "CPU" } else { "CPUs" }))
+        Some(format!("{} ({cpus})", counted(number as u64, "CPU")))
     }));
     let mut out = paragraph("", &words.join(", "));
     let special: Vec<&str> =
@@ -219,11 +220,8 @@ fn skipped(out: &mut String, document: &Document, options: &TextOptions) {
 fn summary(out: &mut String, document: &Document) {
     let [bad, warnings, notes, fine] =
         [Severity::Bad, Severity::Warning, Severity::Note, Severity::Ok].map(|severity| document.count(severity));
-    let plural = if warnings == 1 { "" } else { "s" };
-    let not_made = document.skipped.len();
-    let counts = format!(
-        "{bad} bad, {warnings} warning{plural}, {notes} to be known, {fine} in order, {not_made} checks not made"
-    );
+    let (warnings, not_made) = (counted(warnings as u64, "warning"), document.skipped.len());
+    let counts = format!("{bad} bad, {warnings}, {notes} to be known, {fine} in order, {not_made} checks not made");
     let verdict = match document.worst() {
         Some(Severity::Bad) => "Not fit to measure on",
         Some(Severity::Warning) => "Fit to measure on, not at its best",
@@ -327,8 +325,8 @@ pub(super) fn comparison_text(comparison: &Comparison) -> String {
     if should.is_empty() {
         out.push_str("\nThe ends match in all that should.\n");
     } else {
-        let word = if should.len() == 1 { "difference" } else { "differences" };
-        let sentence = format!("{} {word} that should not be: {}.", should.len(), some_of(should, 3));
+        let sentence =
+            format!("{} that should not be: {}.", counted(should.len() as u64, "difference"), some_of(should, 3));
         let _ = write!(out, "\n{}", paragraph("", &sentence));
     }
     out

@@ -2,8 +2,8 @@
 
 use super::lines::{direction, span_name};
 use super::pgm_summary;
-use crate::commands::campaign::counted;
 use dump::{FlowSummary, Summary};
+use model::text::counted;
 use record::timeline::{Span, StreamFigures};
 use serde_json::{Value, json};
 use std::fmt::Write as _;

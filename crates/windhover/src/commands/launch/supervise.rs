@@ -9,7 +9,6 @@ use host::ended;
 use host::knob::Machine;
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
-use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::Instant;
 use task::{Child, Launch};
@@ -40,10 +39,8 @@ pub(super) fn run(arguments: &Run, output: &Output) -> Result<u8, Failure> {
     Ok(code)
 }
 
-/// As a shell says it.
 pub(in crate::commands) fn exit_code(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+    u8::try_from(task::shell_status(status)).unwrap_or(u8::MAX)
 }
 
 fn hold(us: u32) -> Result<OwnedFd, Failure> {
