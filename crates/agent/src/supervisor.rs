@@ -232,7 +232,7 @@ impl<'a, W: Write> Supervisor<'a, W> {
                 worker.failed.get_or_insert((1, format!("what the {} says is no event: {why}", worker.role.word())));
             }
             WorkerNotice::Stopped => {
-                // What it measured before says little, and it would be waited for as long as it is stopped.
+                // What it measured before has little value, and it would be waited for as long as it is stopped.
                 let why = format!(
                     "the {} was stopped by a signal (SIGSTOP or the like), so it was ended",
                     worker.role.word()
@@ -343,7 +343,7 @@ impl<'a, W: Write> Supervisor<'a, W> {
         Ok(())
     }
 
-    /// Stops all workers and waits until they are gone; those that take too long are killed.
+    /// Stops all workers and waits until they have ended; those that take too long are killed.
     fn stop_all(&mut self, events: &Receiver<Event>) {
         for worker in self.workers.values_mut() {
             worker.stop(LAST_PATIENCE);

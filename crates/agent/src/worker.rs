@@ -99,7 +99,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts a worker; what it says comes as [`Event::Worker`] with `id`. An error is one line for the runner.
+    /// Starts a worker; its output comes as [`Event::Worker`] with `id`. An error is one line for the runner.
     pub(crate) fn start(
         id: u32,
         spec: &WorkerSpec,
@@ -149,7 +149,7 @@ impl Worker {
         .map_err(setup)?;
         let mut stdin = child.take_stdin();
         if let Some(pipe) = &mut stdin {
-            // A worker that is gone already shows by its closed stdout.
+            // A worker that has ended already shows by its closed stdout.
             let _ = pipe.write_all(&line).and_then(|()| pipe.flush());
         }
         // Foreign probes may read to the end before they begin; the others take the end for the word to stop.
@@ -181,7 +181,7 @@ impl Worker {
         self.stdin = None;
         self.deadline = Some(Instant::now() + patience);
         if self.role == Role::Probe {
-            // SIGTERM is 15 on every architecture. A worker that is gone needs no signal.
+            // SIGTERM is 15 on every architecture. A worker that has ended needs no signal.
             let _ = self.child.signal(signal_hook::consts::SIGTERM);
         }
     }
@@ -296,7 +296,7 @@ fn follow_stdout(id: u32, mut from: impl BufRead, sender: &Sender<Event>, lines:
     }
 }
 
-/// What a line says; the line itself when it is none of the contract's.
+/// The notice in a line; the line itself when it is none of the contract's.
 fn news(line: Vec<u8>) -> Result<WorkerNotice, Vec<u8>> {
     match WorkerEvent::name_on_line(&line).as_ref().map(Option::as_deref) {
         Ok(Some("measured")) => Ok(WorkerNotice::Measured(line)),

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const CONSOLE_LINES: usize = 3;
 /// Bytes at the end of a console in which they, and the line of a panic, are looked for.
 pub(crate) const TAIL: usize = 1 << 20;
-/// What the line of the console begins with that says why a kernel gave up.
+/// The beginning of the console's line with the reason why a kernel gave up.
 const PANIC: &str = "Kernel panic";
 
 pub(crate) fn console_file(folder: &Path) -> PathBuf {

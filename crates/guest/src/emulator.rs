@@ -58,7 +58,7 @@ impl Emulator {
         Self { program: folder.join("usr/bin").join(QEMU), arguments: arguments.collect() }
     }
 
-    /// What it says where it cannot emulate a device; nothing where it can.
+    /// Its error where it cannot emulate a device; nothing where it can.
     fn lacks(&self, device: &str) -> Result<Option<String>, GuestError> {
         let asked = ["-machine", "none", "-display", "none", "-device"];
         let launch = Launch::new(&self.program).args(&self.arguments).args(asked).arg(format!("{device},help"));

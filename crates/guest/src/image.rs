@@ -18,7 +18,7 @@ pub(crate) const BUILD: &str = "/etc/windhover-build";
 pub(crate) const MODULES: &str = "/modules";
 /// What a guest always needs: its pipes to the host, and links between its hosts.
 const NEEDED: [&str; 4] = ["virtio_pci", "virtio_console", "veth", "bridge"];
-/// Programs that this one calls; in a guest without them what needs them fails and says so.
+/// Programs that this one calls; in a guest without them what needs them fails with the reason.
 const TOOLS: [(&str, bool); 2] = [("ip", true), ("ethtool", false)];
 /// Folders that are mounted upon.
 const FOLDERS: [&str; 7] = ["dev", "proc", "sys", "run", "tmp", "root", "var"];

@@ -86,7 +86,7 @@ fn start() -> Result<(), String> {
     for (kind, folder, options) in MOUNTS {
         let _ = std::fs::create_dir_all(folder);
         let mounted = mount(Some(kind), folder, Some(kind), MsFlags::empty(), Some(options));
-        // Not every kernel has all of them; what needs one says so.
+        // Not every kernel has all of them; what needs one fails with the reason.
         if let Err(error) = mounted
             && matches!(folder, "/proc" | "/sys" | "/dev")
         {
@@ -193,7 +193,7 @@ struct HostSide(Arc<Mutex<File>>);
 impl HostSide {
     fn tell(&self, told: &FromGuest) {
         let mut port = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // A host side that is gone ends the guest, or asks again.
+        // A host side that has ended ends the guest, or asks again.
         let _ = port.write_all(&control::line(told)).and_then(|()| port.flush());
     }
 }
@@ -242,7 +242,7 @@ fn wait_until_open(port: &File) {
 fn orders(port: File, hosts: &[GuestHost], host: &HostSide) -> Result<(), String> {
     let (sender, orders) = channel();
     std::thread::Builder::new().spawn(move || read_orders(port, &sender)).map_err(|error| error.to_string())?;
-    // What signals are sent to programs by. A program whose sender is gone is killed.
+    // What signals are sent to programs by. A program whose sender is dropped is killed.
     let mut programs: BTreeMap<u32, Sender<i32>> = BTreeMap::new();
     while let Ok(order) = orders.recv() {
         match order {

@@ -1,4 +1,4 @@
-//! Guests: virtual machines with a kernel of the user's choice, started without root and gone with their owner.
+//! Guests: virtual machines with a kernel of the user's choice, started without root and ended with their owner.
 //!
 //! A kernel is one of Debian's, fetched and verified by apt into a cache and not installed, or any
 //! `vmlinuz-RELEASE` with its modules. Its image (an initramfs) holds this program, the libraries and tools that it needs,

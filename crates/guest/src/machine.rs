@@ -475,7 +475,7 @@ fn pin(qemu: &Child, cpus: u32) {
             && allowed.len() >= cpus as usize
             && let Some(cpu) = allowed.iter().rev().nth(number)
         {
-            // A guest that is not pinned runs, too: its substrate says that it is a virtual machine.
+            // A guest that is not pinned runs, too: its substrate is a virtual machine.
             let _ = task::set_affinity_of(thread, &[*cpu].into_iter().collect::<CpuList>());
         }
     }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// How often the stop flag is looked at.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
-/// What a program is sent when the command that started it is to stop (SIGTERM), and when that command is gone (SIGKILL).
+/// What a program is sent when the command that started it is to stop (SIGTERM), and when that command has ended (SIGKILL).
 const ASK: i32 = 15;
 const KILL: i32 = 9;
 /// How long a command may leave what its program wrote unread.

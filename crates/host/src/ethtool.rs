@@ -1,4 +1,4 @@
-//! ethtool over ioctl(2) SIOCETHTOOL (linux/ethtool.h): what a driver says of its device, in the calling thread's
+//! ethtool over ioctl(2) SIOCETHTOOL (linux/ethtool.h): what a driver reports of its device, in the calling thread's
 //! network namespace. Here are the calls themselves and the facts; what is changed is in [`crate::knob`]. For facts, a
 //! command that a driver does not know gives `None`.
 //!
@@ -204,7 +204,7 @@ fn features_from(strings: &[u32], features: &[u32], count: usize) -> BTreeMap<St
             break;
         };
         let (available, active, fixed) = (bits[0] & bit != 0, bits[2] & bit != 0, bits[3] & bit != 0);
-        // "off and cannot be changed" says nothing of this device's setting.
+        // "off and cannot be changed" is no setting of this device.
         if !name.is_empty() && (active || (available && !fixed)) {
             found.insert(name, active);
         }

@@ -1,4 +1,4 @@
-//! Processes of ours that keep /dev/cpu_dma_latency open, and with it the CPUs out of deep sleep.
+//! Processes of Windhover that keep /dev/cpu_dma_latency open, and with it the CPUs out of deep sleep.
 //!
 //! They are found by their command line, which everybody may read, so that an undo needs no memory of them. Starting one
 //! is `prepare`'s.

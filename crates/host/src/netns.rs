@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What /proc/PID/ns/pid of the machine's first pid namespace says (`PROC_PID_INIT_INO`, include/linux/proc_ns.h).
+/// The link /proc/PID/ns/pid of the machine's first pid namespace (`PROC_PID_INIT_INO`, include/linux/proc_ns.h).
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 /// How many threads and open files are looked at to find a namespace, at about 2 µs each.
 const MOST_LINKS: usize = 500_000;

@@ -13,7 +13,7 @@ const FILE: u32 = 0o600;
 /// "Group and others may write" of chmod(2).
 const WRITE: u32 = 0o022;
 
-/// Makes a folder of mode 0700, with those above it that are missing. One that is there gets this mode when it is ours,
+/// Makes a folder of mode 0700, with those above it that are missing. One that is there gets this mode when it is the caller's,
 /// and is refused when it belongs to a user that is not to be trusted.
 pub fn folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(FOLDER).create(path)?;

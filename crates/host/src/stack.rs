@@ -105,7 +105,7 @@ pub fn carried_by(words: &[u64], sockets: &[RawFd]) -> Vec<Carried> {
 fn loaded_objects() -> Vec<String> {
     unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _size: size_t, names: *mut c_void) -> c_int {
         // SAFETY: dl_iterate_phdr(3) passes a valid record, and the pointer that it was given: the vector below, which
-        // nobody else uses meanwhile.
+        // nothing else uses meanwhile.
         let (info, names) = unsafe { (&*info, &mut *names.cast::<Vec<String>>()) };
         if !info.dlpi_name.is_null() {
             // SAFETY: the name is a string that ends with a zero and lives as long as the object is loaded; the loader

@@ -13,7 +13,7 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 /// Flag of a thread whose CPUs user space may not change (PF_NO_SETAFFINITY).
 const NO_SET_AFFINITY: u64 = 0x0400_0000;
 
-/// What one line of /proc/PID/stat says (proc_pid_stat(5)).
+/// A line of /proc/PID/stat (proc_pid_stat(5)).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stat {
     pub tid: i32,
@@ -99,7 +99,7 @@ pub struct Task {
     pub kernel: bool,
     /// Whether the kernel forbids to change its CPUs (per-CPU kernel threads).
     pub fixed: bool,
-    /// The CPUs that it may run on; empty where /proc does not say.
+    /// The CPUs that it may run on; empty where /proc does not have them.
     pub allowed: CpuList,
     pub cpu: Option<u32>,
     /// Number of its policy (SCHED_*).
@@ -223,21 +223,21 @@ pub fn processes(machine: &Machine) -> impl Iterator<Item = (i32, String)> + '_ 
     ids(machine, "/proc").into_iter().filter_map(name)
 }
 
-/// What /proc says of the kernel's threads whose names pass. Those that end meanwhile are left out.
+/// The lines of /proc/PID/stat of the kernel's threads whose names pass. Those that end meanwhile are left out.
 pub(crate) fn kernel_threads(machine: &Machine, passes: impl Fn(&str) -> bool) -> impl Iterator<Item = Stat> {
     let named = processes(machine).filter(move |(_, name)| passes(name));
     let stat = |(id, _)| parse_stat(&machine.text(format!("/proc/{id}/stat")).ok()?);
     named.filter_map(stat).filter(Stat::is_kernel)
 }
 
-/// A thread by its id alone; `None` when it is gone.
+/// A thread by its id alone; `None` when it has ended.
 pub fn of(machine: &Machine, tid: i32) -> Option<Task> {
     let status = machine.text(format!("/proc/{tid}/status")).ok()?;
     let process = status_field(&status, "Tgid")?.parse().ok()?;
     task(machine, "/proc", process, tid)
 }
 
-/// One thread of a process, by its folder; `None` when it is gone.
+/// One thread of a process, by its folder; `None` when it has ended.
 fn task(machine: &Machine, folder: &str, process: i32, tid: i32) -> Option<Task> {
     let stat = parse_stat(&machine.text(format!("{folder}/{tid}/stat")).ok()?)?;
     if stat.tid != tid || matches!(stat.state, 'Z' | 'X' | 'x') {

@@ -12,7 +12,7 @@ pub(crate) struct Bins {
     pub(crate) over: u64,
 }
 
-/// What the tool computed itself, as exact as it is told.
+/// What the tool computed itself, as exact as it prints it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Own {
     pub(crate) min_ns: Option<u64>,
@@ -76,7 +76,7 @@ pub(crate) fn contradicts(latency: &Latency, grain_ns: u64) -> Option<String> {
     Some(format!("the standard deviation ({stdev:.0} ns) is above max less min: the file contradicts itself"))
 }
 
-/// Whether so many values lie beyond a percentile that a figure is given.
+/// Whether enough values lie beyond a percentile to give a figure.
 pub(crate) fn is_supported(count: u64, percent: f64) -> bool {
     count.saturating_sub(rank(percent / 100.0, count)) >= Histogram::BEYOND
 }

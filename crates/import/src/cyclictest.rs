@@ -92,7 +92,7 @@ impl Text {
             return Ok(());
         }
         if !text.starts_with(|letter: char| letter.is_ascii_digit()) {
-            // Before them and after them is what cyclictest says of its settings.
+            // Before them and after them are cyclictest's settings.
             let among_rows = !self.rows.is_empty() && self.totals.is_empty() && self.minima.is_empty();
             if text.starts_with('#') || (!among_rows && self.samples.is_empty()) {
                 return Ok(());
@@ -134,7 +134,7 @@ impl Text {
         Ok(())
     }
 
-    /// One interval of all threads; `None` where it is not told or they differ.
+    /// One interval of all threads; `None` where it is not known or they differ.
     fn interval_ns(&self) -> Option<u64> {
         let told =
             self.intervals.iter().map(|(_, us)| *us).chain(self.summaries.iter().filter_map(|one| one.interval_us));
@@ -249,7 +249,7 @@ impl Text {
         Ok(measured)
     }
 
-    /// No distribution: what each thread says of itself.
+    /// No distribution: the summary of each thread.
     fn summary(&self, unit_ns: u64) -> Measured {
         let latency = |one: &Summary| model::Latency {
             min_ns: one.own.min_ns,

@@ -20,7 +20,7 @@ pub(crate) fn parse(lines: &Lines<'_>, _hints: &Hints) -> Result<Imported, Probl
     found.results(lines)
 }
 
-/// What is said of one distribution; its name is empty where there is one only.
+/// The figures of one distribution; its name is empty where there is one only.
 #[derive(Debug, Default)]
 struct Part {
     name: String,

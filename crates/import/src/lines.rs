@@ -48,7 +48,7 @@ impl<'a> Lines<'a> {
         self.all.iter()
     }
 
-    /// A problem of the file as a whole: it is said of its last line.
+    /// A problem of the file as a whole: it is reported for its last line.
     pub(crate) fn lacks(&self, why: impl Into<String>) -> Problem {
         Problem::new(self.all.last().map_or(1, |line| line.number), why)
     }
@@ -110,7 +110,7 @@ impl Line<'_> {
         Ok(seconds.saturating_mul(1_000_000_000))
     }
 
-    /// A time in ns from one with a fraction, in units of so many ns.
+    /// A time in ns from one with a fraction, in units of `unit_ns`.
     pub(crate) fn time_ns(&self, word: &str, unit_ns: f64, what: &str) -> Result<u64, Problem> {
         let ns = self.number::<f64>(word, what)? * unit_ns;
         if !(0.0..MOST_NS).contains(&ns) {

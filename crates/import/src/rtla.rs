@@ -60,7 +60,7 @@ impl Contents {
             if !self.columns.is_empty() && !self.has_over {
                 return Err(line.problem("this is no row of the histogram"));
             }
-            // What rtla says of a trace that it stopped.
+            // rtla's lines about a trace that it stopped.
             return Ok(());
         }
         if self.columns.is_empty() {
@@ -169,7 +169,7 @@ impl Contents {
 }
 
 impl Column {
-    /// A figure of the summary; `-` stands for none.
+    /// A figure of the summary; `-` is none.
     fn take(&mut self, line: &Line<'_>, what: &str, word: &str, unit_ns: u64) -> Result<(), Problem> {
         if word == "-" {
             return Ok(());

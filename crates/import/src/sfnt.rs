@@ -55,7 +55,7 @@ impl Contents {
             }
             "uname" => {
                 let mut words = value.split_ascii_whitespace();
-                // `Linux HOST RELEASE …` of uname -a, `Linux RELEASE …` of ours.
+                // `Linux HOST RELEASE …` of uname -a, `Linux RELEASE …` of Windhover.
                 let is_release = |word: &&str| word.starts_with(|letter: char| letter.is_ascii_digit());
                 self.machine.kernel_release = words.find(is_release).map(str::to_owned);
             }

@@ -216,7 +216,7 @@ impl LabRecord {
         Ok(())
     }
 
-    /// Why it is stale, once its owner is gone.
+    /// Why it is stale, once its owner has ended.
     pub fn why_stale(&self) -> &str {
         self.ended.as_deref().unwrap_or("its owner is gone")
     }

@@ -114,7 +114,7 @@ impl Lab {
     }
 }
 
-/// Refuses guests that cannot be one lab. What one guest cannot be, [`GuestSpec::check`] says.
+/// Refuses guests that cannot be one lab. [`GuestSpec::check`] refuses what one guest cannot be.
 pub fn check_guests(specs: &[GuestSpec]) -> Result<(), LabError> {
     if specs.len() > 2 {
         return LabError::refused(format!("a wire joins two guests, and {} were named: leave some out", specs.len()));

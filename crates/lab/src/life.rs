@@ -36,7 +36,7 @@ pub struct Lab {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabStatus {
     pub record: LabRecord,
-    /// Whether its owner is gone, so that it may be removed.
+    /// Whether its owner has ended, so that it may be removed.
     pub stale: bool,
 }
 
@@ -189,7 +189,7 @@ pub fn down(registry: &Registry, name: &str) -> Result<(), LabError> {
     }
 }
 
-/// Removes all labs whose owner is gone, as [`down`] does; returns their names.
+/// Removes all labs whose owner has ended, as [`down`] does; returns their names.
 pub fn down_stale(registry: &Registry) -> Result<Vec<String>, LabError> {
     let stale: Vec<LabRecord> = registry.all()?.0.into_iter().filter(|record| record.owner.is_gone()).collect();
     if stale.is_empty() {
@@ -282,7 +282,7 @@ fn remove(registry: &Registry, _lock: &Lock, record: &LabRecord) -> Result<(), L
     registry.forget(&record.name)
 }
 
-/// Removes the namespaces of a lab's name and sets its record aside, which says no more than that.
+/// Removes the namespaces of a lab's name and sets its record aside.
 fn remove_damaged(registry: &Registry, _lock: &Lock, name: &str, why: &str) -> Result<(), LabError> {
     let here = std::process::id();
     let names = std::fs::read_dir(NETNS_FOLDER).into_iter().flatten().flatten();

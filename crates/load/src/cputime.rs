@@ -42,7 +42,7 @@ fn walk(pid: u32) -> Option<u64> {
     (Times::read(pid)?.reaped == before.reaped).then(|| running.max(before.own) + before.reaped + below)
 }
 
-/// What /proc/PID/stat says, in ns.
+/// CPU times of /proc/PID/stat, in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Times {
     /// Of the process itself, all threads that it ever had; coarser than the sum over its threads.

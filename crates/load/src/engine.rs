@@ -75,7 +75,7 @@ pub struct Load {
     sampler: Sampler,
     start: LoadSample,
     mark: Option<SteadySince>,
-    // Last, so that it is removed after all who write to it are gone.
+    // Last, so that it is removed after all who write to it have ended.
     scratch: Option<Scratch>,
 }
 
@@ -158,7 +158,7 @@ impl Load {
         self.scratch.as_ref().map(Scratch::path)
     }
 
-    /// Waits until the load is steady, at most `timeout` (usually [`STEADY_TIMEOUT`]), and says whether it is; given up
+    /// Waits until the load is steady, at most `timeout` (usually [`STEADY_TIMEOUT`]); whether it is. Given up
     /// (`false`) soon after `give_up` is set. What the report says is measured from the return of this call on.
     ///
     /// The rule: its work per 100 ms (for `build` the CPU time that it got) was even over one second, with a coefficient of

@@ -17,7 +17,7 @@ pub(crate) struct LoadSample {
     pub(crate) at_ns: u64,
     pub(crate) work: u64,
     pub(crate) times: CpuTimes,
-    /// CPU time that the load has had, in ns; only where [`Measure::Cpu`] asks for it and the kernel tells.
+    /// CPU time that the load has had, in ns; only where [`Measure::Cpu`] asks for it and the kernel counts it.
     pub(crate) cpu_ns: Option<u64>,
 }
 

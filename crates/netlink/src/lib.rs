@@ -194,7 +194,7 @@ impl Socket {
         const HIGH: i32 = 900;
         let low = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
         let socket = match fcntl(&low, FcntlArg::F_DUPFD_CLOEXEC(HIGH)) {
-            // SAFETY: the call has just made it, and nobody else has it.
+            // SAFETY: the call has just made it, and nothing else has it.
             Ok(high) => unsafe { OwnedFd::from_raw_fd(high) },
             Err(_) => low,
         };

@@ -280,7 +280,7 @@ mod tests {
         let none = Knob::Service { unit: "none.service".to_owned() };
         assert!(matches!(kernel.read(&none), Err(KnobError::Absent { .. })));
 
-        // A systemctl that cannot be started says nothing of the service: an undo must not take it as put back.
+        // A systemctl that cannot be started is not the service's state: an undo must not take it as put back.
         std::fs::write(&program, "#!/missing/interpreter\n").unwrap();
         let read = kernel.read(&knob);
         assert!(matches!(read, Err(KnobError::Read { .. })), "{read:?}");

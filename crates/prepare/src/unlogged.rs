@@ -49,7 +49,7 @@ impl StateCopy {
         Ok(())
     }
 
-    /// As [`StateDir::undo`]; the report also says that it could not be logged.
+    /// As [`StateDir::undo`]; the report also has that it could not be logged.
     pub fn undo(
         &self,
         kernel: &crate::Kernel,

@@ -37,7 +37,7 @@ impl Failure {
         Self { code, error: error.into() }
     }
 
-    /// The whole chain on one line. A cause that the words before it end with is not said again.
+    /// The whole chain on one line. A cause that the words before it end with is not repeated.
     pub(crate) fn line(&self) -> String {
         let mut line = String::new();
         for cause in self.error.chain().map(ToString::to_string) {
@@ -129,7 +129,7 @@ fn replace(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let fresh = std::fs::OpenOptions::new().write(true).create_new(true).open(&beside);
     let written = fresh.and_then(|mut fresh| fresh.write_all(bytes)).and_then(|()| std::fs::rename(&beside, file));
     if written.is_err() {
-        // Half a file helps nobody; that it cannot be removed either changes nothing.
+        // Half a file is of no use; if it cannot be removed either, nothing changes.
         let _ = std::fs::remove_file(&beside);
     }
     written
@@ -165,7 +165,7 @@ pub(crate) fn unwritten(what: &str, error: &std::io::Error) -> Failure {
 }
 
 pub(crate) fn help(text: &clap::builder::StyledStr) {
-    // Nobody is left to tell when it cannot be written.
+    // An error of standard error has no other place to go to.
     let _ = write!(anstream::stdout().lock(), "{}", text.ansi());
 }
 
@@ -173,7 +173,7 @@ pub(crate) fn usage(wrong: &UsageError) {
     let mut stderr = anstream::stderr().lock();
     let mut line = |colour: AnsiColor, head: &str, text: &str| {
         let style = colour.on_default().bold();
-        // Nobody is left to tell when it cannot be written.
+        // An error of standard error has no other place to go to.
         let _ = writeln!(stderr, "{style}{head}:{style:#} {}", visible(text));
     };
     line(AnsiColor::Red, "error", &wrong.error);
@@ -241,7 +241,7 @@ impl Output {
     /// Asks a person something and leaves the cursor behind it.
     pub(crate) fn ask(&self, question: &str) {
         let mut stderr = anstream::AutoStream::new(std::io::stderr().lock(), self.colour);
-        // Nobody is left to ask when standard error cannot be written.
+        // An error of standard error has no other place to go to.
         let _ = write!(stderr, "{}", visible(question)).and_then(|()| stderr.flush());
     }
 
@@ -252,7 +252,7 @@ impl Output {
 
     fn line(&self, style: Style, head: &str, text: &str) {
         let mut stderr = anstream::AutoStream::new(std::io::stderr().lock(), self.colour);
-        // Nobody is left to tell when standard error cannot be written.
+        // An error of standard error has no other place to go to.
         let _ = writeln!(stderr, "{style}{head}{style:#}{}", visible(text));
     }
 }

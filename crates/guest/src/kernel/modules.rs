@@ -82,7 +82,7 @@ fn unpacked(path: &Path) -> Result<Vec<u8>, GuestError> {
     GuestError::failed(format!("{program} -dc {}: {}", path.display(), String::from_utf8_lossy(&done.stderr).trim()))
 }
 
-/// What a module says in its `.modinfo` section that it depends on.
+/// The dependencies in a module's `.modinfo` section.
 fn dependencies(module: &[u8]) -> Vec<String> {
     let key = b"\0depends=";
     let Some(at) = module.windows(key.len()).position(|window| window == key) else { return Vec::new() };

@@ -9,7 +9,7 @@ pub struct CpuInfo {
     pub model: Option<String>,
     /// Whether the TSC ticks at one rate in all states (constant_tsc, nonstop_tsc); absent where there are no such flags.
     pub tsc_invariant: Option<bool>,
-    /// Whether the CPU says that it runs under a hypervisor; absent where it cannot say.
+    /// The CPU's hypervisor flag; absent where it has no flags.
     pub hypervisor: Option<bool>,
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn config(machine: &Machine) -> Option<String> {
     CONFIGS.iter().find_map(|path| read(machine, &path.replace('*', &release))).or_else(packed)
 }
 
-/// Whether interrupts are handled in threads; `None` where nothing tells.
+/// Whether interrupts are handled in threads; `None` where that is not known.
 pub(crate) fn threadirqs(preemption: Option<&str>, command_line: Option<&str>) -> Option<bool> {
     let asked = || Some(command_line?.split_ascii_whitespace().any(|word| word == "threadirqs"));
     if is_preempt_rt(preemption) { Some(true) } else { asked() }
@@ -73,7 +73,7 @@ pub(crate) fn fair_server(machine: &Machine) -> Option<String> {
 pub struct PreemptionEvidence<'a> {
     /// uname version (`#1 SMP PREEMPT_DYNAMIC Debian …`).
     pub version: &'a str,
-    /// Whether /sys/kernel/realtime says 1.
+    /// Whether /sys/kernel/realtime is 1.
     pub real_time: bool,
     /// /sys/kernel/debug/sched/preempt (`none voluntary (full)`).
     pub dynamic: Option<&'a str>,
@@ -94,7 +94,7 @@ pub fn preemption(evidence: &PreemptionEvidence<'_>) -> String {
     let active = |text: &str| Some(text.split_once('(')?.1.split_once(')')?.0.to_owned());
     // The patches before the merge wrote "PREEMPT RT", RedHawk and RHEL's RT kernels write as the mainline does.
     if evidence.real_time || version.contains("PREEMPT_RT") || version.contains("PREEMPT RT") {
-        // Since 6.12 its models are full and lazy. Before, the file is not there, and `preempt=` says nothing.
+        // Since 6.12 its models are full and lazy. Before, the file is not there, and `preempt=` has no meaning.
         return evidence
             .dynamic
             .and_then(active)

@@ -19,7 +19,7 @@ const DMI: [(&str, &str); 12] = [
     ("Bochs", "bochs"),
 ];
 
-/// The hypervisor's name, `none` on bare metal, `None` when nothing tells.
+/// The hypervisor's name, `none` on bare metal, `None` when it is not known.
 pub(crate) fn name(machine: &Machine, cpu: &CpuInfo) -> Option<String> {
     // Xen's dom0 has the same file: it is the host's own kernel and no less under the hypervisor.
     if let Some(kind) = read(machine, "/sys/hypervisor/type").filter(|kind| !kind.is_empty()) {
@@ -41,7 +41,7 @@ pub(crate) fn name(machine: &Machine, cpu: &CpuInfo) -> Option<String> {
     if let Some(compatible) = read(machine, "/proc/device-tree/hypervisor/compatible") {
         return Some(compatible.split([',', '\0']).next_back().unwrap_or_default().to_owned());
     }
-    // A clock source of a hypervisor says whose guest this is where DMI is empty (small virtual machine monitors).
+    // A clock source of a hypervisor identifies it where DMI is empty (small virtual machine monitors).
     let clocks =
         read(machine, "/sys/devices/system/clocksource/clocksource0/available_clocksource").unwrap_or_default();
     let by_clock = [("kvm-clock", "kvm"), ("hyperv_clocksource", "hyper-v"), ("xen", "xen")];

@@ -126,7 +126,7 @@ pub fn is_switch(part: EthtoolPart, name: &str) -> bool {
     layout(part).is_none_or(|layout| layout.switches.contains(&name))
 }
 
-/// All that a driver tells of a part, by name; empty where it tells nothing.
+/// All properties of a part that a driver has, by name.
 pub(crate) fn values(ethtool: &Ethtool, device: &str, part: EthtoolPart) -> BTreeMap<String, u64> {
     let Some(layout) = layout(part) else { return BTreeMap::new() };
     let words = get(ethtool, device, &layout).unwrap_or_default();

@@ -127,7 +127,7 @@ fn encode(rule: &FlowRule, location: u32) -> Vec<u8> {
     bytes
 }
 
-/// The rule in a structure; `None` when it says more than a [`FlowRule`] can.
+/// The rule in a structure; `None` when it has more than a [`FlowRule`] can hold.
 fn decode(bytes: &[u8]) -> Option<FlowRule> {
     let tcp = match u32_at(bytes, FLOW_TYPE)? {
         TCP_V4_FLOW => true,

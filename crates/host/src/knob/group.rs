@@ -48,7 +48,7 @@ pub(super) fn is_v2(machine: &Machine, path: &Path) -> bool {
     machine.exists(path.join(CONTROLLERS))
 }
 
-/// What `cgroup.type` says (version 2; the root group has no such file and is a domain).
+/// The content of `cgroup.type` (version 2; the root group has no such file and is a domain).
 pub(super) fn kind(machine: &Machine, path: &Path) -> String {
     machine.text(path.join("cgroup.type")).map_or_else(|_| "domain".to_owned(), |text| text.trim().to_owned())
 }
@@ -76,7 +76,7 @@ fn remove(machine: &Machine, path: &Path) -> io::Result<()> {
             Ok(()) => return Ok(()),
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(cause) if cause.raw_os_error() == Some(libc::EBUSY) && Instant::now() < deadline => {}
-            // Why a member stays says more than that the group is busy.
+            // Why a member stays is a better reason than that the group is busy.
             Err(cause) => return Err(moved.err().unwrap_or(cause)),
         }
         round += 1;

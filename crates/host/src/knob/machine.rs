@@ -18,7 +18,7 @@ const OPENS: u32 = 1000;
 /// Reads and writes the knobs that are files, control groups and network devices below a root.
 ///
 /// In a tree of files that is not the running system, a symbolic link never leads out of the tree, and control groups
-/// behave a little like the kernel's: a new one is furnished with files, and a task's group is what the tree says.
+/// behave a little like the kernel's: a new one is furnished with files, and a task's group is read from the tree.
 /// Errors are the kernel's.
 #[derive(Debug, Clone)]
 pub struct Machine {

@@ -60,7 +60,7 @@ pub(super) fn write(
         Ok(()) if machine.is_running() => Ok(()),
         Ok(()) => pretend(machine, hierarchy, task, target).map_err(|cause| KnobError::unwritten(knob, value, cause)),
         Err(cause) if cause.raw_os_error() == Some(libc::ESRCH) => Err(KnobError::absent(knob)),
-        // A group that is gone is not a task that is gone.
+        // A removed group is not an ended task.
         Err(cause) => Err(KnobError::unwritten(knob, value, cause)),
     }
 }

@@ -47,7 +47,7 @@ pub enum Knob {
     Affinity { task: TaskKey },
     /// The scheduling policy of a thread: `other`, `fifo:50` … (sched_setscheduler(2)).
     Policy { task: TaskKey },
-    /// The longest wake-up of a CPU in µs that a process of ours asks for (PM QoS, /dev/cpu_dma_latency), or `none`.
+    /// The longest wake-up of a CPU in µs that a process of Windhover asks for (PM QoS, /dev/cpu_dma_latency), or `none`.
     CpuLatency,
     /// A service: `active` or `inactive` (systemctl(1)).
     Service {
@@ -147,7 +147,7 @@ impl Knob {
         Self::text(PathBuf::from("/proc/sys").join(name.replace('.', "/")))
     }
 
-    /// Whether this can be a setting: a log that names another file is not ours. Groups' files are known by name alone.
+    /// Whether this can be a setting: a log that names another file was not written by Windhover. Groups' files are known by name alone.
     pub fn is_possible(&self) -> bool {
         let plain = |path: &Path| path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
         match self {

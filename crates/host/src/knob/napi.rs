@@ -34,7 +34,7 @@ const THREADED: [&str; 3] = ["off", "on", "busy-poll"];
 pub struct Napi {
     pub device_index: u32,
     pub id: u32,
-    /// Its interrupt, where the driver tells.
+    /// Its interrupt, where the driver gives it.
     pub irq: Option<u32>,
     /// Its kernel thread, where it has one.
     pub pid: Option<i32>,
@@ -106,7 +106,7 @@ fn family() -> Result<Family, DeviceError> {
     Family::open("netdev")?.ok_or(DeviceError::Absent)
 }
 
-/// Kernels that have the family but not the command, and instances that are gone.
+/// Kernels that have the family but not the command, and removed instances.
 fn absent(cause: io::Error) -> DeviceError {
     match cause.raw_os_error() {
         Some(libc::EOPNOTSUPP | libc::ENOENT | libc::ENODEV) => DeviceError::Absent,

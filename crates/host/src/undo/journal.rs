@@ -113,7 +113,7 @@ impl Changes {
         if let Ok(after) = &found {
             log.append(&LogRecord::After { seq, after: after.clone(), beside })?;
             if knob.same(after, &before) {
-                // Refused, or rounded to what it was: the knob is not ours, whoever changes it later.
+                // Refused, or rounded to what it was: the knob is not held by this set.
                 log.mark_undone(&entry)?;
                 self.held -= 1;
             }

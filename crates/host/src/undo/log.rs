@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub(super) const FORMAT: u32 = 1;
 /// Digits of the count of changes.
 const DIGITS: usize = 10;
-/// What a change's mark says: two words that no damage to a single byte makes of each other.
+/// The values of a change's mark: two words that no damage to a single byte makes of each other.
 const HELD: &str = "held";
 const UNDONE: &str = "gone";
 
@@ -92,7 +92,7 @@ impl Entry {
     pub(super) fn made(&self, value: &str) -> bool {
         match &self.after {
             Some(after) => self.change.knob.same(value, after),
-            // Killed between writing and reading back: a value that the kernel may round is taken for ours.
+            // Killed between writing and reading back: a value that the kernel may round counts as this set's.
             None => !self.change.exact || self.change.knob.same(value, &self.change.wanted),
         }
     }

@@ -2,7 +2,7 @@
 //! everything back.
 //!
 //! One directory (by default /run/windhover) holds one folder a boot (`<boot id>/`), one file a change set in it
-//! (`0001.jsonl`: a header, then a line a step), a lock, and what a shield tells others (`shield.json`). Folders of
+//! (`0001.jsonl`: a header, then a line a step), a lock, and the shield that is up (`shield.json`). Folders of
 //! another boot are removed unread: all settings that Windhover changes die with the boot. Folders are 0700 and files 0600,
 //! and what another user owns or may write to is not read. Settings of a network namespace have a directory of their own
 //! below (`netns-INODE/`), which goes with its last set.
@@ -12,12 +12,12 @@
 //!
 //! **Undoing a set** ([`StateDir::undo`]): in strict reverse order, a knob is written only while it has the value that
 //! the set gave it. A value that another program changed is a conflict: it is reported once and left, and the set is gone
-//! afterwards, because nothing of it is ours any more. A knob that resists is kept in the log for the next attempt.
+//! afterwards, because nothing of it is Windhover's any more. A knob that resists is kept in the log for the next attempt.
 //!
 //! **Several sets** may hold one knob. When the older one is undone first, the newer keeps its value and inherits the
 //! older's `before`; undone in the other order each puts back what it found. A set that found a value in place does
 //! not hold the knob: undoing the set that made the value takes it away from both. A knob of two network namespaces is two
-//! knobs; those of a namespace that is gone are forgotten.
+//! knobs; those of a removed namespace are forgotten.
 //!
 //! **Groups.** What a set wrote into the files of a control group that it made itself is not put back one by one with
 //! all checks: removing the group undoes it.

@@ -1,8 +1,8 @@
 //! Change sets of network namespaces: device names and sysctls mean others in each.
 //!
-//! A set says in its header which namespace it was made in (`netns`), or lies in the state directory of one, `netns-INODE`
+//! The header of a set has the namespace it was made in (`netns`), or lies in the state directory of one, `netns-INODE`
 //! below the machine's. An inode is given again after its namespace, so the header has the namespace's cookie too.
-//! [`StateDir::undo`] writes nothing in another one, and forgets what went with one that is gone.
+//! [`StateDir::undo`] writes nothing in another one, and forgets what went with a removed one.
 
 use super::{SetHeader, StateDir, UndoError};
 use crate::knob::Knob;
@@ -24,7 +24,7 @@ pub enum SetNamespace {
         /// A file to enter it by.
         file: PathBuf,
     },
-    /// Nowhere: the namespace is gone, and they with it.
+    /// Nowhere: the namespace was removed, and they with it.
     Gone { inode: u64 },
     /// In one that is not found from here, and may still be there.
     NotFound {

@@ -98,14 +98,14 @@ enum Outcome {
     Already,
     HandedOver,
     Forgotten,
-    /// Nobody knows which network namespace it is of.
+    /// Its network namespace is not known.
     Unplaced,
     Conflict(Box<Conflict>),
     Failed(String),
 }
 
 /// When a newer set holds the knob, the value that is there is its own: the oldest such set gets our old value as the one
-/// to put back, and with it what the kernel changed along with ours. False when there is none, or when it did not find
+/// to put back, and with it what the kernel changed along with it. False when there is none, or when it did not find
 /// our value.
 fn hand_over(entry: &Entry, newer: &mut [(Writer, Log)]) -> Result<bool, String> {
     let knob = &entry.change.knob;
@@ -118,7 +118,7 @@ fn hand_over(entry: &Entry, newer: &mut [(Writer, Log)]) -> Result<bool, String>
     Ok(handed_over)
 }
 
-/// The same for a knob that the kernel changed with ours.
+/// The same for a knob that the kernel changed with this one.
 fn inherit_beside(beside: &SideEffect, newer: &mut [(Writer, Log)]) -> Result<bool, String> {
     let is_kernels = |found: &str| beside.after.as_ref().is_none_or(|after| beside.knob.same(after, found));
     inherit(&beside.knob, &beside.before, &is_kernels, newer, true)
@@ -280,7 +280,7 @@ fn put_back_beside(settings: &dyn Settings, beside: &[(&Knob, String)]) -> Resul
     Ok(())
 }
 
-/// Writes the old value. A task whose old group is gone goes to the nearest group above that is left.
+/// Writes the old value. A task whose old group was removed goes to the nearest group above that is left.
 fn put_back(settings: &dyn Settings, entry: &Entry) -> Result<(), KnobError> {
     let knob = &entry.change.knob;
     let Knob::Member { hierarchy, .. } = knob else { return settings.write(knob, &entry.before) };
@@ -296,7 +296,7 @@ fn put_back(settings: &dyn Settings, entry: &Entry) -> Result<(), KnobError> {
     }
 }
 
-/// Whether a task went to a group above its old one, which is gone.
+/// Whether a task went to a group above its old one, which was removed.
 fn moved_up(entry: &Entry, now: &str) -> bool {
     matches!(entry.change.knob, Knob::Member { .. }) && Path::new(&entry.before).starts_with(now)
 }

@@ -54,7 +54,7 @@ pub struct StateDir {
     boot: Option<String>,
 }
 
-/// A value that is not ours any more.
+/// A value that something else has changed since.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Conflict {
     pub knob: Knob,
@@ -71,7 +71,7 @@ pub struct Conflict {
 pub struct UndoReport {
     /// Knobs put back.
     pub restored: u32,
-    /// Knobs that had their old value already, or whose task is gone.
+    /// Knobs that had their old value already, or whose task has ended.
     pub already: u32,
     /// Knobs that a newer change set holds: it will put back the value that this set would have.
     #[serde(default)]
@@ -171,7 +171,7 @@ impl StateDir {
                 Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => {
                     return Err(UndoError::log(&path, "read")(cause));
                 }
-                // Its undo says why, and takes it out of the way.
+                // Its undo reports why, and moves it away.
                 Err(_) => sets.push((id_of(number), SetHeader::unreadable())),
             }
         }
@@ -235,10 +235,10 @@ impl StateDir {
         Ok(Changes { id: id.clone(), path, header: log.header, log: Some(writer), next, held })
     }
 
-    /// Undoes a change set in strict reverse order: each knob only where its value is still ours (or with `force`),
-    /// read back, retried while the kernel says EBUSY until `patience` is over. The log goes when nothing failed; a
+    /// Undoes a change set in strict reverse order: each knob only where its value is still the set's (or with `force`),
+    /// read back, retried while the kernel answers EBUSY until `patience` is over. The log goes when nothing failed; a
     /// conflict does not keep it. The announcement of this set's shield (`shield.json`) goes first. Knobs of a network
-    /// namespace that is gone are forgotten; those of one that is not found, or not known, are left and named.
+    /// namespace that was removed are forgotten; those of one that is not found, or not known, are left and named.
     ///
     /// # Errors
     /// [`UndoError`] when the log cannot be read or written; [`UndoError::OtherNamespace`], before anything is undone; knobs

@@ -42,7 +42,7 @@ impl AgentCommand {
 
 #[derive(Debug, thiserror::Error)]
 pub enum PipeError {
-    /// The agent could not be started. The cause is no `source`: the message tells it already.
+    /// The agent could not be started. The cause is no `source`: the message has it already.
     #[error("host {host}: {why}")]
     Start { host: String, why: LabError },
     #[error(transparent)]
@@ -69,7 +69,7 @@ impl PipeError {
         }
     }
 
-    /// Whether the agent is gone and the client cannot be used again.
+    /// Whether the agent has ended and the client cannot be used again.
     pub fn is_lost(&self) -> bool {
         !matches!(self, Self::Failed { .. })
     }

@@ -203,7 +203,7 @@ fn read_replies(mut stdout: impl Read, sender: &Sender<Incoming>) {
         decoder.feed(bytes);
         match pass_on(&mut decoder, sender) {
             Ok(true) => {}
-            // Nobody listens any more.
+            // The receiver was dropped.
             Ok(false) => return,
             Err(error) => {
                 break Some(format!(

@@ -1,4 +1,4 @@
-//! File writes with fsync. A unit of work is one MiB that the kernel says is on the disk.
+//! File writes with fsync. A unit of work is one MiB that fsync(2) has confirmed.
 
 use super::Workers;
 use crate::LoadError;

@@ -39,7 +39,7 @@ fn refused<T>(what: impl Into<String>, remedy: impl Into<String>) -> Result<T, B
     Err(BootError::Refused { what: what.into(), remedy: remedy.into() })
 }
 
-/// Whether this machine can come to a kernel, and what that will say that it is. Changes nothing: a kernel for kexec is loaded,
+/// Whether this machine can come to a kernel, and that kernel's version. Changes nothing: a kernel for kexec is loaded,
 /// which is where the running kernel refuses, and unloaded again.
 pub fn check(machine: &Kernel, kernel: &KernelChoice) -> Result<KernelImage, BootError> {
     match kernel.driver {
@@ -140,7 +140,7 @@ fn lockdown(machine: &Kernel, what: &str) -> Result<(), BootError> {
     }
 }
 
-/// Checks an entry of systemd-boot; what its kernel says that it is.
+/// Checks an entry of systemd-boot; the version in its kernel.
 fn bootctl(machine: &Kernel, entry: &str) -> Result<KernelImage, BootError> {
     if !machine.machine().is_directory("/sys/firmware/efi") {
         return missing("/sys/firmware/efi", "systemd-boot needs UEFI: use kexec:PATH or grub:ENTRY");
@@ -171,7 +171,7 @@ fn listed_entries(text: &str) -> serde_json::Result<Vec<serde_json::Value>> {
     Ok(entries)
 }
 
-/// What the first of these kernel files that is there says that it is.
+/// The version in the first of these kernel files that exists.
 fn image_at(machine: &Kernel, places: &[PathBuf]) -> Result<KernelImage, BootError> {
     let Some(path) = places.iter().find(|path| machine.machine().exists(path)) else {
         let named = places.first().map(|path| path.display().to_string()).unwrap_or_default();

@@ -40,7 +40,7 @@ struct Differences(Vec<Difference>);
 impl Differences {
     fn add(&mut self, what: &str, a: Option<String>, b: Option<String>, should_match: bool) {
         if a != b {
-            // What one end could not read says nothing about the other.
+            // What one end could not read cannot be compared.
             let both = a.is_some() && b.is_some();
             self.0.push(Difference { what: what.to_owned(), a, b, should_match: should_match && both });
         }

@@ -96,7 +96,7 @@ impl Measured {
     }
 }
 
-/// Spins on a CPU in ordinary policy and says what it lost and to whom. Takes up that CPU for `time`, at most five
+/// Spins on a CPU in ordinary policy and finds what it lost and to whom. Takes up that CPU for `time`, at most five
 /// seconds.
 ///
 /// # Errors
@@ -148,7 +148,7 @@ pub fn measure(cpu: u32, time: Duration) -> Result<Measured, VerifyError> {
     Ok(measured)
 }
 
-/// Spins on a CPU in SCHED_FIFO for longer than a throttling period and says how long it was kept off. The kernel ends
+/// Spins on a CPU in SCHED_FIFO for longer than a throttling period and measures how long it was kept off. The kernel ends
 /// this process when the thread runs a second longer than that (RLIMIT_RTTIME), and others of this CPU wait meanwhile.
 ///
 /// # Errors

@@ -46,7 +46,7 @@ fn steal(s: &Subject<'_>) -> Answer {
             }
         };
         found.push(read(if tasks > 0 {
-            // Other tasks had the CPU meanwhile: that says nothing of the machine below.
+            // Other tasks had the CPU meanwhile, so this is not the machine below.
             note(format!("{text}; other tasks ran there, so this is no floor"))
                 .advice("shield the CPU and measure again")
         } else if longest <= 64 && rate <= 1000.0 {

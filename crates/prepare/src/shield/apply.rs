@@ -314,7 +314,7 @@ pub fn reset(kernel: &Kernel, state: &StateDir, force: bool) -> Result<UndoRepor
     Ok(whole)
 }
 
-/// Removes groups of ours that no log knows: their tasks go to the root.
+/// Removes groups of Windhover that no log knows: their tasks go to the root.
 fn remove_left_over(kernel: &Kernel, whole: &mut UndoReport) {
     let layout = Layout::read(kernel.machine());
     for path in layout.v2.iter().chain(&layout.v1).flat_map(|cpusets| [cpusets.shield(), cpusets.system()]) {

@@ -1,4 +1,4 @@
-//! Keeps a shield true: looks again and again, tells what drifted, and repairs it.
+//! Keeps a shield true: finds what drifted, again and again, and repairs it.
 
 use super::ShieldError;
 use super::apply::make;

@@ -1,7 +1,7 @@
 //! Keeps everything off chosen CPUs that was not placed there, as RedHawk's shield(1) does.
 //!
-//! [`plan`] looks at the machine and says what would be changed, or why a shield is refused; it changes nothing and needs
-//! no privilege. [`apply`] carries a plan out through the undo log, [`reset`] puts everything back, [`status`] tells what is
+//! [`plan`] looks at the machine and plans what would be changed, or why a shield is refused; it changes nothing and needs
+//! no privilege. [`apply`] carries a plan out through the undo log, [`reset`] puts everything back, [`status`] shows what is
 //! true at the moment, [`Guard`] keeps it true.
 
 mod affinity;

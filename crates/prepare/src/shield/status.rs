@@ -15,11 +15,11 @@ use std::path::Path;
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
 pub struct Status {
     pub format: u32,
-    /// What keeps others away, while a shield of ours is up.
+    /// What keeps others away, while a shield of Windhover is up.
     pub backend: Option<ShieldBackend>,
     pub set: Option<SetId>,
     pub spec: Option<ShieldSpec>,
-    /// What the backend's own file says: `isolated` of a partition.
+    /// The content of the backend's own file: `isolated` of a partition.
     pub state: Option<String>,
     /// Whom it goes with, where it does not stay.
     pub owner: Option<String>,

@@ -40,7 +40,7 @@ pub enum SweepKind {
     Cpuset,
     /// Their CPUs are rewritten, each one logged.
     Affinity,
-    /// The kernel is told the CPUs that they have; not logged. Else they get all CPUs when a partition comes or goes.
+    /// Their present CPUs are set once more, so that the kernel remembers them; not logged. Else they get all CPUs when a partition comes or goes.
     Remember,
 }
 

@@ -27,7 +27,7 @@ pub(super) struct View<'a> {
     pub(super) sets: Vec<(SetId, SetHeader)>,
     /// Where others may run once the shield is up.
     pub(super) housekeeping: CpuList,
-    /// What knobs will be once the shield that is replaced is gone.
+    /// What knobs will be once the shield that is replaced is removed.
     pub(super) after: HashMap<Knob, String>,
     /// What the shield that is up made of knobs, also of those that the kernel would not change.
     pub(super) made: HashMap<Knob, String>,

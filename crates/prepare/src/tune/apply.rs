@@ -37,7 +37,7 @@ pub struct TuneReport {
 pub struct Deviation {
     pub knob: Knob,
     pub wanted: String,
-    /// What it is; absent when it is gone.
+    /// What it is; absent when the setting no longer exists.
     pub now: Option<String>,
     /// Who might have changed it; absent where no candidate is known.
     pub who: Option<String>,
@@ -190,7 +190,7 @@ fn carry_out(
     Ok(again)
 }
 
-/// Makes the changes of a plan once, and says whether one of them may have made new queues.
+/// Makes the changes of a plan once; whether one of them may have made new queues.
 fn make_changes(
     plan: &TunePlan,
     kernel: &Kernel,

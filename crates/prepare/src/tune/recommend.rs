@@ -9,7 +9,7 @@ const ENOUGH_CPUS: usize = 4;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostKind {
-    /// The hypervisor; absent on bare metal and where nothing tells.
+    /// The hypervisor; absent on bare metal and where it is not known.
     pub hypervisor: Option<String>,
     pub cpus: usize,
     /// Network devices with hardware and a link, each with its driver.

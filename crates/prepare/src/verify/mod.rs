@@ -1,5 +1,5 @@
 //! Proves what a shield does: a thread spins on each CPU and sees every moment that is taken from it, while a private
-//! tracing instance tells who took it.
+//! tracing instance shows who took it.
 
 mod spin;
 mod visitors;

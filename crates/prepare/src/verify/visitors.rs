@@ -50,7 +50,7 @@ pub struct Leak {
     pub visitor: Visitor,
 }
 
-/// Counts who touched the CPU. `own` are the threads that spin; `kind_of` tells what a task is by its id and name.
+/// Counts who touched the CPU. `own` are the threads that spin; `kind_of` gives what a task is by its id and name.
 pub fn visitors(
     events: &[TraceEvent],
     own: &[i32],
@@ -129,7 +129,7 @@ pub fn leaks(seen: &CpuEvidence, spec: &ShieldSpec) -> Vec<Leak> {
     seen.visitors.iter().filter(forbidden).map(|visitor| Leak { cpu: seen.cpu, visitor: visitor.clone() }).collect()
 }
 
-/// What a task is; one that is gone is judged by its name.
+/// What a task is; one that has ended is judged by its name.
 pub(super) fn look_up(tid: i32, name: &str) -> VisitorKind {
     match host::tasks::of(&host::knob::Machine::running(), tid) {
         Some(task) if !task.kernel => VisitorKind::Process,

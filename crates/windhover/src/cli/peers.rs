@@ -1,4 +1,4 @@
-//! Flags of other tools that mean something else here or nothing, each with ours. Those that mean the same are aliases at
+//! Flags of other tools that mean something else here or nothing, each with the flag to use. Those that mean the same are aliases at
 //! the flags themselves; docs/measuring.md has whole tables.
 
 /// Commands, separated by spaces; the flags or values, or a flag that they have in another form, with `|` between them; whose they

@@ -1,4 +1,4 @@
-//! What is said of a wrong command line: one line, and a tip where one fits.
+//! The answer to a wrong command line: one line, and a tip where one fits.
 
 use super::{guide, peers};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -102,7 +102,7 @@ impl UsageError {
         let wrong = match error.kind() {
             // A letter that takes a value here, and none there.
             ErrorKind::InvalidValue if value.is_empty() => words.iter().map(|word| format!("{word} alone")).collect(),
-            // netperf's -t names a test, ours a time.
+            // netperf's -t names a test; here it is a time.
             ErrorKind::ValueValidation | ErrorKind::InvalidValue => vec![value],
             // A switch here that takes a file there.
             ErrorKind::TooManyValues => vec![format!("{} FILE", flag(&argument))],
@@ -203,7 +203,7 @@ fn said(error: &clap::Error, command: &Command, path: &str, context: &Context<'_
 /// What the standard library and clap say of numbers, in our words.
 fn plain(why: &str) -> String {
     if let Some((from, to)) = why.split_once(" is not in ").and_then(|(_, range)| range.split_once("..")) {
-        // A range without an end is said to go up to the largest number that there is.
+        // clap gives a range without an end the largest number as its end.
         let largest = [u64::from(u32::MAX), i64::MAX.cast_unsigned(), u64::MAX].map(|most| most.to_string());
         return match to.trim_start_matches('=') {
             end if end.is_empty() || largest.iter().any(|most| most == end) => format!("use {from} or more"),

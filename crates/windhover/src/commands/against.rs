@@ -149,7 +149,7 @@ pub(super) fn run(first: &Command, second: &Second, output: &Output) -> Result<u
         let left = at_most.saturating_sub(begun.elapsed());
         let fixed = match looks.take() {
             Some(looks) => looks,
-            // The looks are fixed by how long repetitions take, before anything is known of what they say.
+            // The looks are fixed by how long repetitions take, before anything is known of their results.
             None => planned(left, rounds.slowest)?,
         };
         let is_last = rounds.complete >= fixed.last() || left < rounds.slowest;

@@ -11,7 +11,7 @@ pub(crate) fn run(build: Option<String>) -> Result<u8, Failure> {
         program: identity::executable()?,
         build: build.map_or_else(identity::build, Ok)?,
         lines: Arc::new(|line: &str| {
-            // The runner that would read this may be gone.
+            // The runner that reads this may have ended.
             let _ = writeln!(std::io::stderr(), "{}", model::text::visible(line));
         }),
     };

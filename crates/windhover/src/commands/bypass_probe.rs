@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// A worker that says nothing for so long is stuck.
+/// A worker without an event for this long is stuck.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Ends {
@@ -37,7 +37,7 @@ impl Ends {
         Ok(Self { here: None, target, device, _endpoint: None, _lab: None })
     }
 
-    /// Two namespaces of our own, joined by a veth pair; gone with this value, and with this process.
+    /// Two new namespaces joined by a veth pair; removed with this value, and with this process.
     fn with_lab() -> Result<Self, Failure> {
         let spec =
             LabSpec { keeper: Some(identity::executable()?), ..LabSpec::new(&format!("probe-{}", std::process::id())) };

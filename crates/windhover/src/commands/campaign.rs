@@ -363,7 +363,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// A JSON line, where they are wanted. After one that could not be written nobody reads on.
+    /// A JSON line, where they are wanted. After one that could not be written no more follow.
     fn json(&mut self, kind: &str, value: impl FnOnce() -> serde_json::Result<Value>) {
         if let Some(told @ Ok(true)) = &mut self.jsonl {
             let line = value().map(|object| typed(kind, &object.to_string()));
@@ -417,7 +417,7 @@ impl<'a> Watcher<'a> {
 const BETWEEN_CELLS: &str = "{wide_bar} {pos}/{len}  {msg}";
 const WITHIN_A_CELL: &str = "{wide_bar} {pos}/{len}  {msg}\n{prefix}";
 
-/// What is told of a step, with the step's place in the run and its cell.
+/// An event of a step, with the step's place in the run and its cell.
 fn of_step(step: &RunStep, what: impl FnOnce() -> serde_json::Result<Value>) -> serde_json::Result<Value> {
     let mut value = what()?;
     if let Some(object) = value.as_object_mut() {
@@ -458,7 +458,7 @@ impl Observer for Watcher<'_> {
                 if self.verbose || (prepared.changed > 0 && self.told.insert(prepared.host.clone())) {
                     self.line(&line);
                 }
-                // What a shield cannot do here is the same each time, and stands in the report.
+                // What a shield cannot do here is the same each time, and is in the report.
                 let notes = prepared.shield.iter().flat_map(|shield| &shield.notes).chain(&prepared.notes);
                 for note in notes.filter(|_| self.verbose) {
                     if self.told.insert(note.clone()) {

@@ -1,4 +1,4 @@
-//! `--check-usage`: what can be said about a command line without doing what it asks for.
+//! `--check-usage`: checks of a command line without doing what it asks for.
 
 use super::measuring;
 use crate::cli::Command;

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 use task::{Child, Launch, Stream};
 
-/// How long a worker may take to end once it was asked to and nobody waits for its answer.
+/// How long a worker may take to end once it was asked to, when its answer is not waited for.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The arguments of this process with a flag more behind the word of its command: what a process is started with that goes on with
@@ -71,7 +71,7 @@ impl Worker {
                     let event = line.map_err(|error| error.to_string());
                     let event = event
                         .and_then(|line| WorkerEvent::from_line(line.as_bytes()).map_err(|error| error.to_string()));
-                    // Nobody listens any more once the command is done.
+                    // The receiver is closed once the command is done.
                     if event.transpose().is_some_and(|event| sender.send(event).is_err()) {
                         return;
                     }
@@ -81,7 +81,7 @@ impl Worker {
         Ok(Self { child, stdin: Some(stdin), events, name })
     }
 
-    /// The next thing it says, or nothing within `patience`. Its failure is the command's.
+    /// Its next event, or nothing within `patience`. Its failure is the command's.
     pub(crate) fn hear(&mut self, patience: Duration) -> Result<Option<WorkerEvent>, Failure> {
         let name = self.name;
         match self.events.recv_timeout(patience) {

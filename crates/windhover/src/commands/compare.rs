@@ -14,7 +14,7 @@ const GATE_BROKEN: u8 = 3;
 
 const GATE_UNDECIDED: u8 = 4;
 
-/// At most so many other runs of a plan are read, the latest ones.
+/// The most other runs of a plan that are read, the latest ones.
 const MOST_SIBLINGS: usize = 20;
 
 pub(crate) fn run(arguments: &Compare, output: &Output) -> Result<u8, Failure> {

@@ -64,7 +64,7 @@ fn on_screen(text: &str) -> String {
     text.lines().take(height.saturating_sub(1)).collect::<Vec<_>>().join("\n")
 }
 
-/// Waits until a moment, and says whether somebody asks to end: by q, by a signal, or by closing the terminal.
+/// Waits until a moment; whether a person asks to end: by q, by a signal, or by closing the terminal.
 fn waited(until: Instant, keys: Option<&Keys>, stop: &AtomicBool) -> bool {
     /// A signal between the look at its flag and the wait is seen this much later.
     const LOOK_MS: u16 = 200;
@@ -104,7 +104,7 @@ impl Keys {
 
 impl Drop for Keys {
     fn drop(&mut self) {
-        // A terminal that is gone needs nothing.
+        // A closed terminal needs nothing.
         let _ = tcsetattr(std::io::stdin(), SetArg::TCSANOW, &self.0);
     }
 }

@@ -112,7 +112,7 @@ fn up(arguments: Up, registry: &Registry, output: &Output) -> Result<u8, Failure
 /// Said to the holder of guests by the command that started it, which it otherwise ends with.
 const KEPT: &str = "kept\n";
 
-/// Has a process of its own boot guests and hold them. What it says until they are up, errors too, is passed on.
+/// Has a process of its own boot guests and hold them. What it prints until they are up, errors too, is passed on.
 fn start_holder(registry: &Registry, output: &Output) -> Result<u8, Failure> {
     let mut holder = Launch::new(identity::executable()?)
         .args(child::arguments_with("up", "--hold"))
@@ -256,7 +256,7 @@ pub(super) fn name_damaged(registry: &Registry, output: &Output) {
     damaged.iter().for_each(|damage| output.warning(damage));
 }
 
-/// Names the processes that a lab was removed from under: nobody reaches them, and no list shows them.
+/// Names the processes that a lab was removed from under: they have no network, and no list shows them.
 fn tell_left(inside: &[(u32, String)], output: &Output) {
     if inside.is_empty() {
         return;

@@ -9,16 +9,16 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often the progress line is drawn: drawing costs a CPU some 100 µs, and more often nobody reads it.
+/// How often the progress line is drawn: drawing costs a CPU some 100 µs.
 const DRAW: Duration = Duration::from_millis(400);
 
 enum News {
     Interval(LiveInterval),
-    /// And somebody who goes on once it is printed.
+    /// With a sender that is used once it is printed.
     Result(Box<ResultDocument>, Sender<()>),
 }
 
-/// Who watches. Nobody by default.
+/// Where intervals and results are shown; by default nowhere.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     jsonl: bool,
@@ -72,12 +72,12 @@ impl Live {
         Ok(Self { jsonl, printer: Some(Printer { news, thread }) })
     }
 
-    /// Whether results are told as JSON lines of the same stream.
+    /// Whether results are JSON lines of the same stream.
     pub(crate) fn tells_results(&self) -> bool {
         self.jsonl
     }
 
-    /// Takes intervals; none when nobody watches.
+    /// Takes intervals; none where they are not shown.
     pub(crate) fn sink(&self) -> Option<probe::LiveSink> {
         let news = self.printer.as_ref()?.news.clone();
         Some(probe::LiveSink::new(move |interval| {
@@ -86,7 +86,7 @@ impl Live {
         }))
     }
 
-    /// Tells a result after the intervals that it is made of, and waits until the terminal is free for other lines.
+    /// Shows a result after the intervals that it is made of, and waits until the terminal is free for other lines.
     pub(crate) fn result(&self, result: &ResultDocument) {
         if let Some(printer) = &self.printer {
             let (printed, done) = channel();
@@ -96,7 +96,7 @@ impl Live {
         }
     }
 
-    /// Waits until everything is printed. Every sink has to be gone by then.
+    /// Waits until everything is printed. Every sink has to be dropped by then.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         let Some(Printer { news, thread }) = self.printer else { return Ok(()) };
         drop(news);
@@ -107,7 +107,7 @@ impl Live {
     }
 }
 
-/// False when nobody reads any more.
+/// False once the reader has closed standard output.
 fn line(news: &News) -> std::io::Result<bool> {
     let (kind, object) = match news {
         News::Interval(interval) => ("interval", serde_json::to_string(interval)?),
@@ -116,13 +116,13 @@ fn line(news: &News) -> std::io::Result<bool> {
     written(&typed(kind, &object))
 }
 
-/// An object as a line that says first what it is.
+/// An object as a line that begins with its type.
 pub(crate) fn typed(kind: &str, object: &str) -> String {
     let fields = object.strip_prefix('{').unwrap_or(object);
     format!("{{\"type\":\"{kind}\",{fields}\n")
 }
 
-/// What a progress line says: sums of what came since it was drawn last, and what was lost so far.
+/// The figures of a progress line: sums of what came since it was drawn last, and what was lost so far.
 #[derive(Debug, Default)]
 struct Sums {
     sent: u64,
@@ -136,7 +136,7 @@ struct Sums {
 }
 
 impl Sums {
-    /// Adds an interval, or puts a corrected one in the place of what was told before. Whether it is a new one.
+    /// Adds an interval, or replaces an earlier one by its correction. Whether it is a new one.
     fn add(&mut self, interval: &LiveInterval) -> bool {
         let of = Some((interval.size, interval.asked_pps));
         if self.of != of {
@@ -188,7 +188,7 @@ impl Sums {
     }
 }
 
-/// A progress bar on standard error that shows what a template says; nothing where nobody watches.
+/// A progress bar on standard error with a template; hidden where no person watches.
 pub(crate) fn bar(shows: bool, template: &str) -> ProgressBar {
     let target = if shows { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let bar = ProgressBar::with_draw_target(None, target);
@@ -242,7 +242,7 @@ mod tests {
         assert!(sums.add(&interval));
         let text = sums.words(&interval);
         assert_eq!(text, "  0.4 s  1000 B  20000/s of 20000/s  RTT p50 14.2 µs  p99 269.1 µs  lost 3");
-        // A correction takes the place of what was told; messages are not counted twice.
+        // A correction replaces the earlier interval; messages are not counted twice.
         assert!(!sums.add(&LiveInterval { lost: 5, settled: true, ..interval.clone() }));
         let next = LiveInterval { at_ns: 400_000_000, sent: 1000, lost: 1, ..interval };
         assert!(sums.add(&next));

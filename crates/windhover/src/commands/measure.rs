@@ -54,7 +54,7 @@ pub(super) fn go_behind(stack: &BuiltInStack) -> Result<(), Failure> {
     Err(become_program(&words, &[(BEHIND.into(), stack.name.into())], false))
 }
 
-/// The endpoint's address, or nothing for protocols within one machine; and the endpoint itself, when it is ours.
+/// The endpoint's address, or nothing for protocols within one machine; and the endpoint itself, when it is a child of this process.
 /// `port`: that of another tool's server.
 pub(super) fn target(peer: &Peer, port: Option<u16>) -> Result<(Target, Option<Worker>), Failure> {
     let protocol = peer.protocol;
@@ -77,7 +77,7 @@ pub(super) fn target(peer: &Peer, port: Option<u16>) -> Result<(Target, Option<W
     Ok((Target { control, key: key::read(peer.key_file.as_deref())?, host: None }, None))
 }
 
-/// Starts an endpoint as a child that lives as long as the measurement, with a key that nobody else has.
+/// Starts an endpoint as a child that lives as long as the measurement, with a key of its own.
 pub(super) fn own_endpoint(address: Option<&str>, peer: &Peer) -> Result<(Target, Worker), Failure> {
     let family = family(peer.family);
     /// An endpoint that does not listen by then never will.
@@ -244,7 +244,7 @@ impl Default for Results {
 
 impl Results {
     fn keep(&mut self, measured: Measured, wanted: &Wanted, told: bool, output: &Output) {
-        // One failure is told; a disk that is full now is so for the next size too.
+        // The first failure is reported; a disk that is full now is full for the next size too.
         if let (Some(prefix), Some(raw), true) = (&wanted.raw, &measured.raw, self.raw.is_ok()) {
             self.raw = store::write_samples(prefix, &measured.result, raw).map_err(Failure::from);
         }
@@ -275,7 +275,7 @@ fn text(documents: &[ResultDocument], wanted: &Wanted) -> Result<String, Failure
     })
 }
 
-/// What sfnt-pingpong says of its machine above its columns.
+/// What sfnt-pingpong prints of its machine above its columns.
 fn sfnt_facts(percentile: f64) -> report::SfntFacts {
     report::SfntFacts {
         command_line: Some(std::env::args().collect::<Vec<_>>().join(" ")),

@@ -1,4 +1,4 @@
-//! The measuring commands: what each says of itself. A new one is a variant of [`Measure`], its flags, and an entry here.
+//! The measuring commands: how each describes itself. A new one is a variant of [`Measure`], its flags, and an entry here.
 
 use super::child::Worker;
 use super::key;
@@ -14,12 +14,12 @@ use anyhow::Context as _;
 use model::worker::{ProbeTask, Target};
 use std::collections::BTreeSet;
 
-/// A measurement, and the endpoint that lives as long as it, when it is ours.
+/// A measurement, and the endpoint of --fork-both, which lives as long as it.
 pub(super) type Ready = (ProbeTask, Option<Worker>);
 
 pub(super) trait Measuring {
     fn ready(&self) -> Result<Ready, Failure>;
-    /// What can be said about the command line without a host, a network or a file.
+    /// Checks the command line without a host, a network or a file.
     fn check(&self) -> Result<(), Failure>;
     fn given(&self) -> CommonFlags<'_>;
 }
@@ -149,7 +149,7 @@ impl Measuring for Pace {
 
 impl Measuring for Stream {
     fn ready(&self) -> Result<Ready, Failure> {
-        // Nonsense is told before an endpoint is started or a name looked up.
+        // A wrong command line is refused before an endpoint is started or a name looked up.
         self.spec(|| Ok(u32::MAX)).map_err(Failure::usage)?;
         let (target, endpoint) = target(&self.peer, None)?;
         let (mut spec, factors) = self.spec(|| fitting(&target.control)).map_err(Failure::usage)?;

@@ -34,7 +34,7 @@ fn line(asked: &QuestionCells) -> String {
     format!("{} {base} → {others}: {}{cells}, {each} each", question.axis, question.quantity.join(", "))
 }
 
-/// Warns of what a plan asks and can never answer, and says what to do.
+/// Warns of what a plan asks and can never answer, with the remedy.
 pub(crate) fn warn(plan: &Plan, cells: &[Cell], file: &Path, output: &Output) {
     if let Some(short) = campaign::unanswerable(plan, cells) {
         let (file, needed) = (file.display(), short.repetitions);

@@ -83,7 +83,7 @@ pub(super) fn unread(error: StoreError) -> Failure {
     }
 }
 
-/// Refuses runs of different substrates unless all of these were named; then a warning says who is what.
+/// Refuses runs of different substrates unless all of these were named; then a warning names the substrate of each.
 pub(crate) fn same_substrate(
     runs: impl Iterator<Item = (String, Substrate)>,
     allowed: &MixArgs,

@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &Serve, output: &Output) -> Result<u8, Failure> {
             let to_starter = starter.try_clone().context("cannot keep standard output")?;
             serve(arguments, Some(starter), output).inspect_err(|failure| {
                 let message = failure.line();
-                // It is gone where this comes later than the word that it listens.
+                // The starter has ended where this comes after the event that it listens.
                 let _ = tell(&to_starter, &WorkerEvent::Failed { code: failure.code, message });
             })
         }
@@ -68,7 +68,7 @@ fn start_daemon(arguments: &Serve, output: &Output) -> Result<u8, Failure> {
     }
 }
 
-/// What serves, its address, and what is said of it.
+/// What serves, its address, and a description for people.
 type Server = (Box<dyn FnOnce(&endpoint::Stop) -> Result<(), endpoint::EndpointError>>, SocketAddr, String);
 
 fn own(arguments: &Serve, lab: &[IpAddr]) -> Result<Server, Failure> {
@@ -92,7 +92,7 @@ fn of_other_tool(program: PeerProgram, arguments: &Serve, lab: &[IpAddr]) -> Res
     Ok((Box::new(move |stop| server.serve(stop)), address, format!(" as {program}, over UDP and TCP")))
 }
 
-/// Serves. `starter` is told when it listens.
+/// Serves. `starter` gets an event once it listens.
 fn serve(arguments: &Serve, starter: Option<File>, output: &Output) -> Result<u8, Failure> {
     let lab = lab::Registry::default().own_addresses();
     let (serve, address, told) = match arguments.program {
@@ -170,7 +170,7 @@ fn is_regular(file: &File) -> bool {
 impl Drop for PidFile {
     fn drop(&mut self) {
         if std::fs::read_to_string(&self.path).is_ok_and(|text| text == self.text) {
-            // Nobody is left to tell.
+            // An error has no place to go to any more.
             let _ = std::fs::remove_file(&self.path);
         }
     }

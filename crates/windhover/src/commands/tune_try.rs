@@ -1,4 +1,4 @@
-//! `windhover tune try`: a campaign whose axis is a knob, and what it says about each setting.
+//! `windhover tune try`: a campaign whose axis is a knob, and its verdict on each setting.
 
 use super::campaign::{Watcher, measured, options, varying, with_lab};
 use crate::cli::tune_try::TuneTry;
@@ -9,7 +9,7 @@ use report::Columns;
 use std::collections::BTreeMap;
 
 /// Runs the trial. `profile` gives the settings of a profile, each as `KEY=VALUE`; `keep` applies settings for good and
-/// says what it did.
+/// prints what it did.
 pub(crate) fn run(
     arguments: &TuneTry,
     output: &Output,

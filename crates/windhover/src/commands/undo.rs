@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-/// What is said of a set stands below its number.
+/// Of the lines about a set, below its number.
 const INDENT: &str = "      ";
 /// How long an undo in another network namespace may take.
 const CHILD: Duration = Duration::from_secs(120);
@@ -91,7 +91,7 @@ fn confirmed(states: &[NamedState], arguments: &Undo, output: &Output) -> Result
 
 /// A state directory: the machine's, or that of a network namespace.
 struct NamedState {
-    /// What stands before the numbers of its sets: nothing, or `netns-INODE/`.
+    /// Prefix of the numbers of its sets: empty, or `netns-INODE/`.
     name: String,
     state: StateDir,
 }
@@ -285,6 +285,6 @@ pub(crate) fn keep(arguments: &Keeper, output: &Output) -> u8 {
         state: arguments.system.state(),
         owner: arguments.owner,
     };
-    // An owner that is gone by now is what a keeper is for.
+    // The owner may have ended by now: that is what a keeper is for.
     prepare::keeper::run(&task, &arguments.system.kernel(), ready)
 }

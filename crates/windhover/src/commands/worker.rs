@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// How long a load may take until it is steady.
 const STEADY_LIMIT: Duration = Duration::from_secs(3);
 
-/// Runs what the spec says. Failures are told on stdout; the exit code says the same.
+/// Runs a spec. A failure is an event on stdout, and the exit code has its code.
 pub(crate) fn run(started: Instant) -> Result<u8, Failure> {
     if let Ok(inherited) = std::env::var(INHERITED_VARIABLE) {
         return reflect(&inherited);
@@ -79,7 +79,7 @@ fn measure(task: &ProbeTask, events: &Events, started: Instant) -> Result<u8, Fa
     if task.live {
         let events = events.clone();
         context.live = Some(probe::LiveSink::new(move |interval| {
-            // An agent that is gone shows by the result that it does not take.
+            // When the agent has ended, sending the result fails.
             let _ = events.send(&WorkerEvent::Interval(Box::new(interval)));
         }));
     }
@@ -94,7 +94,7 @@ fn measure(task: &ProbeTask, events: &Events, started: Instant) -> Result<u8, Fa
     Ok(outcome.exit_code())
 }
 
-/// Calls `ask` when standard input ends (the supervisor is done, or gone) or a signal asks to end.
+/// Calls `ask` when standard input ends (the supervisor is done, or has ended) or a signal asks to end.
 fn when_input_ends(ask: impl Fn() + Clone + Send + 'static) -> Result<signals::StopFlag, Failure> {
     let stop = signals::on_stop(ask.clone())?;
     std::thread::Builder::new()
@@ -125,7 +125,7 @@ fn load(spec: &LoadSpec, events: &Events) -> Result<u8, Failure> {
     let end = Arc::clone(&over);
     let _stop = when_input_ends(move || {
         end.store(true, Ordering::Relaxed);
-        // Nobody waits any more once the first asked.
+        // The receiver is closed after the first.
         let _ = asked.send(());
     })?;
     load.wait_steady(&over, STEADY_LIMIT).map_err(|error| Failure::new(1, error))?;

@@ -200,7 +200,7 @@ fn skipped(out: &mut String, document: &Document, options: &TextOptions) {
             out.push_str(&together("Nothing of the kind here (--verbose tells more)", &of));
             continue;
         }
-        // Many have the same reason: told once.
+        // Many have the same reason: it is printed once.
         let mut told: Vec<&str> = Vec::new();
         for skipped in &of {
             if told.contains(&skipped.reason.as_str()) {

@@ -100,7 +100,7 @@ impl<'a> Printer<'a> {
             }
     }
 
-    /// Breaks off once nobody reads any more.
+    /// Breaks off once the reader has closed standard output.
     fn flush(&mut self) -> ControlFlow<()> {
         if self.buffer.is_empty() {
             return ControlFlow::Continue(());

@@ -11,7 +11,7 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use task::{Attributes, Class};
 
-/// Which tasks are meant: each word of the command line with what it says of a task.
+/// Which tasks are meant: each word of the command line with the property of a task that it names.
 #[derive(Debug)]
 pub(super) struct Selection {
     named: Vec<(&'static str, String)>,

@@ -67,7 +67,7 @@ fn start(arguments: &Run) -> Result<(Child, ended::Ended), Failure> {
     }
     let mut look = || before = ended::Ended::of(&Machine::running(), pid);
     match task::lock_and_prefault(pid, lock.unwrap_or_default(), &mut look) {
-        // One that ended first has said why itself.
+        // One that ended first has printed why itself.
         Ok(()) | Err(task::InjectError::Ended) => Ok((child, before)),
         Err(error) => {
             child.kill()?;

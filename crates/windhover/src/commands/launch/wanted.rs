@@ -48,7 +48,7 @@ impl Wanted {
             (Some(class), Some(now)) => Attributes { class, ..now },
             (class, None) => Attributes::new(class.unwrap_or(Class::Plain(Policy::Other))),
         };
-        // The slice that the kernel tells is also its own choice: only one that was asked for is set again.
+        // The slice that the kernel returns is also its own choice: only one that was asked for is set again.
         next.slice = self.slice;
         next.nice = self.nice.unwrap_or(next.nice);
         next.reset_on_fork = reset_on_fork && next.is_real_time();

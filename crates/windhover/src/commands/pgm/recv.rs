@@ -49,7 +49,7 @@ struct Printer<'a> {
 }
 
 impl Printer<'_> {
-    /// Prints one thing. Returns false once nobody reads any more.
+    /// Prints one item; false once the reader has closed standard output.
     fn print(&mut self, received: &SubscribedItem<'_>) -> Result<bool, Failure> {
         let (arguments, output) = (self.arguments, self.output);
         let form = arguments.form.get();

@@ -133,7 +133,7 @@ impl Input {
     }
 }
 
-/// Lines of standard input, read on a thread of their own: NAKs are served while nobody types.
+/// Lines of standard input, read on a thread of their own: NAKs are served while no input comes.
 fn lines() -> Result<Receiver<std::io::Result<Vec<u8>>>, Failure> {
     let (out, lines) = sync_channel(1024);
     let read = move || {

@@ -247,7 +247,7 @@ fn verify(spec: &ShieldSpec, time: Duration, as_json: bool, output: &Output) -> 
     let _guard = shield::leave_cpus(&online.without(&cpus));
     let evidence = prepare::verify::run(&cpus, time, Policy::Other)?;
     let mut leaks = evidence.leaks(spec);
-    // What no shield can move was told when it was put up, and is no broken promise.
+    // What no shield can move was reported when it was put up.
     leaks.retain(|leak| !words::is_managed(&leak.visitor));
     output.result(&if as_json {
         json(serde_json::json!({ "evidence": evidence, "leaks": leaks }))?

@@ -1,4 +1,4 @@
-//! What `windhover shield` says to people.
+//! What `windhover shield` prints for people.
 
 use crate::output::{Failure, paragraph, table, width};
 use host::undo::{StateDir, UndoReport};
@@ -171,7 +171,7 @@ pub(super) fn undone(report: &UndoReport) -> String {
     text
 }
 
-/// Whether a visitor is an interrupt whose CPUs nobody can set: the kernel has taken the write bits from its mask.
+/// Whether a visitor is an interrupt whose CPUs cannot be set: the kernel has taken the write bits from its mask.
 pub(super) fn is_managed(visitor: &Visitor) -> bool {
     let number = visitor.name.split(' ').next().and_then(|word| word.parse::<u32>().ok());
     let mask = number.filter(|_| visitor.kind == VisitorKind::Interrupt);
