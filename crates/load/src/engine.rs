@@ -4,13 +4,13 @@ use crate::LoadError;
 use crate::evenness;
 use crate::profile;
 use crate::sampler::{LoadSample, Measure, Sampler, busy_share};
-use crate::scratch::Scratch;
 use model::{CpuList, LoadProfile, LoadReport, LoadSpec, Policy};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use task::OwnFolder;
 
 /// The time that is usually given to [`Load::wait_steady`]: loads are steady after one second or will hardly ever be.
 pub const STEADY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -76,7 +76,7 @@ pub struct Load {
     start: LoadSample,
     mark: Option<SteadySince>,
     // Last, so that it is removed after all who write to it have ended.
-    scratch: Option<Scratch>,
+    scratch: Option<OwnFolder>,
 }
 
 impl Load {
@@ -155,7 +155,7 @@ impl Load {
 
     /// The folder that its files are in, while it runs.
     pub fn folder(&self) -> Option<&Path> {
-        self.scratch.as_ref().map(Scratch::path)
+        self.scratch.as_ref().map(OwnFolder::path)
     }
 
     /// Waits until the load is steady, at most `timeout` (usually [`STEADY_TIMEOUT`]); whether it is. Given up

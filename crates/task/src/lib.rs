@@ -10,6 +10,7 @@ mod become_program;
 mod children;
 mod cpu;
 mod error;
+mod folder;
 mod heap;
 mod inherit;
 mod inject;
@@ -33,6 +34,7 @@ pub use cpu::{
     allowed_cpus, allowed_cpus_of, current_cpu, housekeeping_cpus, online_cpus, pin, require_online, set_affinity,
 };
 pub use error::TaskError;
+pub use folder::{OwnFolder, remove_unowned};
 pub use heap::keep_heap;
 pub use inherit::take_inherited;
 pub use inject::{InjectError, MemoryLock, lock_and_prefault};

@@ -9,7 +9,7 @@ use super::compile::{Source, Toolchain};
 use crate::LoadError;
 use crate::engine::{Shared, WorkerTask};
 use crate::sampler::Measure;
-use crate::scratch::Scratch;
+use crate::scratch::scratch;
 use model::{CpuList, LoadSpec, Policy};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub(super) fn workers(spec: &LoadSpec, count: u32, cpus: &CpuList) -> Result<Wor
     if let Some(command) = &spec.command {
         return command_crew(command, spec.directory.as_deref());
     }
-    let scratch = Scratch::new(spec.directory.as_deref())?;
+    let scratch = scratch(spec.directory.as_deref())?;
     let toolchain = Toolchain::find(scratch.path(), cpus);
     let method = toolchain.method();
     let jobs = (0..count)
@@ -40,7 +40,7 @@ pub(super) fn workers(spec: &LoadSpec, count: u32, cpus: &CpuList) -> Result<Wor
 
 fn command_crew(command: &str, directory: Option<&Path>) -> Result<Workers, LoadError> {
     // For what the command says; it works in its own folder, where it may find what it left.
-    let scratch = Scratch::new(None)?;
+    let scratch = scratch(None)?;
     let log = scratch.path().join("stderr");
     let folder = directory.unwrap_or(scratch.path()).to_owned();
     if !folder.is_dir() {

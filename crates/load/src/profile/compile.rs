@@ -122,11 +122,11 @@ impl Source {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Scratch;
+    use crate::scratch::scratch;
 
     #[test]
     fn a_unit_without_compiler_writes_what_depends_on_its_input() {
-        let scratch = Scratch::new(None).unwrap();
+        let scratch = scratch(None).unwrap();
         let made = |text: &str| {
             let (input, output) = (scratch.path().join("unit.c"), scratch.path().join("unit.o"));
             std::fs::write(&input, text).unwrap();
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn both_toolchains_make_an_output() {
-        let scratch = Scratch::new(None).unwrap();
+        let scratch = scratch(None).unwrap();
         let cpus = task::online_cpus().unwrap();
         let found = Toolchain::find(scratch.path(), &cpus);
         for toolchain in [found, Toolchain::Shell] {

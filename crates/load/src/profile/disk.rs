@@ -4,7 +4,7 @@ use super::Workers;
 use crate::LoadError;
 use crate::engine::{Shared, WorkerTask};
 use crate::sampler::Measure;
-use crate::scratch::Scratch;
+use crate::scratch::scratch;
 use model::LoadSpec;
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -15,7 +15,7 @@ const MIB: usize = 1 << 20;
 const MOST_MIB: u64 = 64;
 
 pub(super) fn workers(spec: &LoadSpec, count: u32) -> Result<Workers, LoadError> {
-    let scratch = Scratch::new(spec.directory.as_deref())?;
+    let scratch = scratch(spec.directory.as_deref())?;
     let jobs = (0..count)
         .map(|number| {
             let path = scratch.path().join(format!("data-{number}"));

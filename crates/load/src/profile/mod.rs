@@ -13,8 +13,8 @@ pub use compile::unit;
 use crate::LoadError;
 use crate::engine::WorkerTask;
 use crate::sampler::Measure;
-use crate::scratch::Scratch;
 use model::{CpuList, LoadProfile, LoadSpec};
+use task::OwnFolder;
 
 /// A load ready to start.
 pub(crate) struct Workers {
@@ -22,7 +22,7 @@ pub(crate) struct Workers {
     pub(crate) measure: Measure,
     /// How it works, in a few words.
     pub(crate) method: String,
-    pub(crate) scratch: Option<Scratch>,
+    pub(crate) scratch: Option<OwnFolder>,
 }
 
 impl Workers {
