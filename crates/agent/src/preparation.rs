@@ -200,7 +200,7 @@ impl Preparation {
         let problems = match set {
             None => Vec::new(),
             Some(set) => match self.undo_set(state, set) {
-                Ok(report) => problems(&report),
+                Ok(report) => report.not_put_back(),
                 Err(UndoError::NoSuchSet { .. }) => {
                     vec![format!("{what} by another before, so cells were measured without")]
                 }
@@ -218,17 +218,6 @@ impl Preparation {
         let lock = state.lock(LOCK_WAIT)?;
         state.undo(&lock, &self.kernel, set, false, BUSY_WAIT)
     }
-}
-
-fn problems(report: &UndoReport) -> Vec<String> {
-    let conflicts = report.conflicts.iter().map(|conflict| {
-        let who = conflict.who.as_ref().map(|who| format!(" by {who}")).unwrap_or_default();
-        format!(
-            "{} was changed to '{}'{who} meanwhile and is left so (before the campaign it was '{}')",
-            conflict.knob, conflict.now, conflict.before
-        )
-    });
-    conflicts.chain(report.failed.iter().cloned()).collect()
 }
 
 /// A thread that keeps a shield true. Dropping it ends the thread.

@@ -10,7 +10,6 @@ use model::EndUsage;
 use nix::sched::sched_getcpu;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use nix::time::{ClockId, clock_gettime};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
@@ -224,7 +223,7 @@ impl Sampler {
         state.wait_before = state.run_queue.ns();
         state.seen_cpu = sched_getcpu().ok();
         state.process = getrusage(UsageWho::RUSAGE_SELF).ok();
-        state.started_ns = monotonic_ns();
+        state.started_ns = clock::monotonic_ns();
         // The last act: whatever faults from here on belongs to the span.
         state.thread = getrusage(UsageWho::RUSAGE_THREAD).ok();
         Self(state)
@@ -249,7 +248,7 @@ impl Sampler {
     pub fn finish_with_own(mut self) -> (EndUsage, u64) {
         // The first act: reading /proc below may fault, and that is not the span's.
         let thread_after = getrusage(UsageWho::RUSAGE_THREAD).ok();
-        let ended_ns = monotonic_ns();
+        let ended_ns = clock::monotonic_ns();
         let process_after = getrusage(UsageWho::RUSAGE_SELF).ok();
         self.observe_cpu();
         let state = &mut *self.0;
@@ -328,12 +327,6 @@ fn ksoftirqd_ns() -> Option<u64> {
 
 fn difference(after: Option<u64>, before: Option<u64>) -> Option<u64> {
     Some(after?.saturating_sub(before?))
-}
-
-fn monotonic_ns() -> u64 {
-    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| {
-        u64::try_from(now.tv_sec()).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec()).unwrap_or(0)
-    })
 }
 
 fn clock_tick_ns() -> u64 {

@@ -81,14 +81,7 @@ pub fn run(task: &KeeperTask, kernel: &Kernel, ready: impl FnOnce()) -> u8 {
         match undo(task, kernel) {
             Ok(None) => return 0,
             Ok(Some(report)) => {
-                for conflict in &report.conflicts {
-                    let who = conflict.who.as_deref().unwrap_or("not known by whom");
-                    words.say(&format!(
-                        "{}: changed to '{}' by another ({who}): not put back to '{}'",
-                        conflict.knob, conflict.now, conflict.before
-                    ));
-                }
-                report.lost.iter().chain(&report.failed).for_each(|why| words.say(why));
+                report.lost.iter().chain(&report.not_put_back()).for_each(|why| words.say(why));
                 if report.failed.is_empty() {
                     return u8::from(!report.is_clean());
                 }

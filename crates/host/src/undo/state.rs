@@ -6,6 +6,7 @@ use super::rollback::{self, UndoOptions};
 use super::{Changes, Lock, SetNamespace, UndoError};
 use crate::knob::{Knob, Settings, TaskKey};
 use crate::{netns, private};
+use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -66,6 +67,14 @@ pub struct Conflict {
     pub who: Option<String>,
 }
 
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { knob, ours, now, before, who } = self;
+        let who = who.as_ref().map(|who| format!(" ({who})")).unwrap_or_default();
+        write!(f, "{knob}: changed to '{now}' by another{who} since it was set to '{ours}'; left so, was '{before}'")
+    }
+}
+
 /// What an undo did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct UndoReport {
@@ -92,6 +101,11 @@ impl UndoReport {
     /// Whether everything is as it was before the set.
     pub fn is_clean(&self) -> bool {
         self.conflicts.is_empty() && self.failed.is_empty() && self.lost.is_empty()
+    }
+
+    /// What is not as it was before the set, one line each.
+    pub fn not_put_back(&self) -> Vec<String> {
+        self.failed.iter().cloned().chain(self.conflicts.iter().map(ToString::to_string)).collect()
     }
 
     /// Adds what another undo did.

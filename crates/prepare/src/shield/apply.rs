@@ -83,11 +83,7 @@ pub(super) fn make(
     if !fresh.replaces.is_empty() {
         for set in &fresh.replaces {
             let report = state.undo(&lock, kernel, set, false, BUSY_WAIT)?;
-            notes.extend(
-                report.conflicts.iter().map(|conflict| {
-                    format!("{} was changed by another to '{}' and left so", conflict.knob, conflict.now)
-                }),
-            );
+            notes.extend(report.conflicts.iter().map(ToString::to_string));
             if let Some(why) = report.failed.first() {
                 return Err(ShieldError::Failed(format!(
                     "the shield that is up (change set {set}) cannot be put back: {why}; see `windhover shield --reset --force`"

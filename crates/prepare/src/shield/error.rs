@@ -46,10 +46,9 @@ pub(super) fn undone(result: &Result<UndoReport, UndoError>) -> String {
     match result {
         Ok(report) if report.is_clean() => "everything was put back".to_owned(),
         Ok(report) => {
-            let conflicts = report.conflicts.iter().map(|conflict| conflict.knob.to_string());
-            let left: Vec<String> = report.failed.iter().cloned().chain(conflicts).collect();
-            let (count, left) = (left.len(), left.join(", "));
-            format!("{count} settings could not be put back (see `windhover shield --reset`): {left}")
+            let left = report.not_put_back();
+            let count = left.len();
+            format!("{count} settings could not be put back (see `windhover shield --reset`): {}", left.join(", "))
         }
         Err(error) => format!("and putting back failed: {error}"),
     }

@@ -164,8 +164,7 @@ fn make(
             if undone.is_clean() {
                 return Err(TuneError::Failed(format!("{cause}; everything changed before it is put back")));
             }
-            let left = undone.conflicts.iter().map(|conflict| conflict.knob.to_string()).chain(undone.failed);
-            let left = left.collect::<Vec<_>>().join(", ");
+            let left = undone.not_put_back().join(", ");
             let rest = "not everything changed before it could be put back";
             return Err(TuneError::Failed(format!("{cause}; and {rest}: {left}; try `windhover undo`")));
         }

@@ -248,13 +248,7 @@ pub(super) fn words(set: &str, report: &UndoReport) -> String {
         let names: Vec<String> = report.forgotten.iter().map(ToString::to_string).collect();
         say(&format!("its network namespace is gone, and with it {}", names.join(", ")));
     }
-    for conflict in &report.conflicts {
-        let who = conflict.who.as_deref().unwrap_or("not known by whom");
-        say(&format!(
-            "{}: changed to '{}' since it was set to '{}' ({who}); left, was '{}'",
-            conflict.knob, conflict.now, conflict.ours, conflict.before
-        ));
-    }
+    report.conflicts.iter().for_each(|conflict| say(&conflict.to_string()));
     if !report.conflicts.is_empty() {
         say("what another changed is no longer in the log: set it by hand if it should be as before");
     }

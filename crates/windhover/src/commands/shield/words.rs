@@ -159,12 +159,7 @@ pub(super) fn undone(report: &UndoReport) -> String {
     }
     let mut text = paragraph("", &done);
     for conflict in &report.conflicts {
-        let who = conflict.who.as_ref().map(|who| format!(" (by {who}?)")).unwrap_or_default();
-        let left = format!(
-            "{}: another{who} changed it to '{}' (ours '{}', before '{}')",
-            conflict.knob, conflict.now, conflict.ours, conflict.before
-        );
-        text.push_str(&paragraph("left as it is: ", &left));
+        text.push_str(&paragraph("", &conflict.to_string()));
     }
     report.failed.iter().for_each(|why| text.push_str(&paragraph("not put back: ", why)));
     report.lost.iter().for_each(|why| text.push_str(&paragraph("lost: ", why)));
