@@ -20,6 +20,13 @@ macro_rules! refuse {
     };
 }
 
+/// A JSON object: fields of a value under their own names, then what has another name or form.
+macro_rules! fields {
+    ($value:expr; $($field:ident),+; $($rest:tt)*) => {
+        serde_json::json!({ $((stringify!($field)): $value.$field,)+ $($rest)* })
+    };
+}
+
 /// An error with the exit code it ends the program with.
 #[derive(Debug)]
 pub(crate) struct Failure {

@@ -215,13 +215,11 @@ fn document(
     let ns = |us: Option<f64>| us.map(|us| (us * 1e3).round());
     let row = |row: &WayRounds| {
         let ratio = block.and_then(|block| row.over(block));
-        json!({
+        fields!(row; why_not, untrusted;
             "way": row.way.word(),
             "opens": row.opens(),
-            "why_not": row.why_not,
             "failed_in_round": row.failed_in,
             "rounds": row.rounds.iter().flatten().count(),
-            "untrusted": row.untrusted,
             "p50_ns": ns(row.p50_us()),
             "p99_ns": ns(row.median(|figures| figures.p99_us)),
             "p99_9_ns": ns(row.median(|figures| figures.p99_9_us)),
@@ -229,7 +227,7 @@ fn document(
             "ratio_ci95": ratio.map(|ratio| [ratio.low, ratio.high]),
             "cpu_percent": row.median(|figures| Some(figures.cpu_percent[0])),
             "far_cpu_percent": row.median(|figures| Some(figures.cpu_percent[1])),
-        })
+        )
     };
     json!({
         "interface": arguments.interface,

@@ -160,19 +160,13 @@ fn documents(trials: &[Trial], rule: Rule) -> Vec<serde_json::Value> {
     let document = |trial: &Trial| {
         let changes: BTreeMap<&str, f64> =
             trial.changes.iter().map(|(metric, change)| (metric.word(), *change)).collect();
-        serde_json::json!({
-            "knob": trial.knob,
+        fields!(trial; knob, change, p, p_corrected, rounds, notes;
             "verdict": trial.verdict.word(),
             "figure": rule.metric.word(),
             "without_ns": trial.figure.map(|(before, _)| before),
             "with_ns": trial.figure.map(|(_, after)| after),
-            "change": trial.change,
-            "p": trial.p,
-            "p_corrected": trial.p_corrected,
-            "rounds": [trial.rounds.0, trial.rounds.1],
             "changes": changes,
-            "notes": trial.notes,
-        })
+        )
     };
     trials.iter().map(document).collect()
 }

@@ -5,7 +5,7 @@ use super::pgm_lines::carrier;
 use super::summary::{answer_json, answer_text, figures, more_text, quantiles};
 use dump::SourceSummary;
 use record::repairs::{PointFigures, Repair, SourceFigures};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -38,22 +38,17 @@ pub(super) fn json(source: &SourceSummary) -> Value {
     let sums: Map<String, Value> =
         source.sums.iter().map(|(sum, count)| (sum.word().to_owned(), (*count).into())).collect();
     let answers = |one: &SourceFigures| one.answers.iter().map(|(span, times)| answer_json(*span, times)).collect();
-    json!({
+    fields!(source; data_port, messages, damaged, fin, reset;
         "source_number": source.number,
         "tsi": source.tsi.to_string(),
-        "data_port": source.data_port,
         "protocol": if source.udp { "udp" } else { "ip-113" },
         "from": source.ends.map(|(from, _)| end(from)),
         "to": source.ends.map(|(_, to)| end(to)),
-        "messages": source.messages,
         "checksums": sums,
-        "damaged": source.damaged,
-        "fin": source.fin,
-        "reset": source.reset,
         "points": figures.map(|one| one.points.iter().map(point_json).collect::<Vec<_>>()),
         "repair": figures.map(repair_json),
         "answers": figures.map(answers).map(|all: Vec<Value>| all),
-    })
+    )
 }
 
 fn source_text(figures: &SourceFigures, out: &mut String) {
@@ -147,55 +142,25 @@ fn rows_text(figures: &SourceFigures, out: &mut String) {
 
 fn point_json(point: &PointFigures) -> Value {
     let packets: BTreeMap<&str, u64> = point.packets.iter().map(|(kind, count)| (kind.word(), *count)).collect();
-    json!({
-        "leaving": point.leaving,
+    fields!(point; leaving, bytes, span_ns, gaps, missing, late, repeated, filled, unneeded, parity, rebuilt;
         "packets": packets,
-        "bytes": point.bytes,
-        "span_ns": point.span_ns,
         "per_second": point.per_second(),
-        "gaps": point.gaps,
-        "missing": point.missing,
-        "late": point.late,
-        "repeated": point.repeated,
-        "filled": point.filled,
-        "unneeded": point.unneeded,
-        "parity": point.parity,
-        "rebuilt": point.rebuilt,
         "between": figures(&point.between),
         "between_spms": figures(&point.between_spms),
-    })
+    )
 }
 
 fn repair_json(source: &SourceFigures) -> Value {
-    let numbers: Vec<Value> = source
-        .repairs
-        .iter()
-        .map(|one| {
-            json!({
-                "sqn": one.number,
-                "data_ns": one.data_ns,
-                "gap_ns": one.gap_ns,
-                "nak_ns": one.nak_ns,
-                "naks": one.naks,
-                "ncf_ns": one.ncf_ns,
-                "ncfs": one.ncfs,
-                "rdata_ns": one.rdata_ns,
-                "last_rdata_ns": one.last_rdata_ns,
-                "rdatas": one.rdatas,
-                "rebuilt_ns": one.rebuilt_ns,
-            })
-        })
-        .collect();
-    json!({
-        "asked": source.asked,
-        "asked_again": source.asked_again,
-        "unrepaired": source.unrepaired,
+    let number = |one: &Repair| {
+        fields!(one; data_ns, gap_ns, nak_ns, naks, ncf_ns, ncfs, rdata_ns, last_rdata_ns, rdatas, rebuilt_ns;
+            "sqn": one.number)
+    };
+    fields!(source; asked, asked_again, unrepaired, forgotten;
         "nak_to_ncf": figures(&source.nak_to_ncf),
         "ncf_to_rdata": figures(&source.ncf_to_rdata),
         "nak_to_rdata": figures(&source.nak_to_rdata),
         "gap_to_rdata": figures(&source.gap_to_rdata),
         "gap_to_rebuilt": figures(&source.gap_to_rebuilt),
-        "numbers": numbers,
-        "forgotten": source.forgotten,
-    })
+        "numbers": source.repairs.iter().map(number).collect::<Vec<_>>(),
+    )
 }

@@ -44,20 +44,11 @@ pub(super) fn text(summary: &Summary) -> String {
 }
 
 pub(super) fn json(summary: &Summary) -> Value {
-    json!({
+    fields!(summary; comments, packets, messages, others, fragments, filtered, undecoded, cut, dropped;
         "type": "summary",
-        "comments": summary.comments,
-        "packets": summary.packets,
-        "messages": summary.messages,
-        "others": summary.others,
-        "fragments": summary.fragments,
-        "filtered": summary.filtered,
-        "undecoded": summary.undecoded,
-        "cut": summary.cut,
-        "dropped": summary.dropped,
         "flows": summary.flows.iter().map(flow_json).collect::<Vec<_>>(),
         "pgm": summary.sources.iter().map(pgm_summary::json).collect::<Vec<_>>(),
-    })
+    )
 }
 
 /// What there is more than none of, behind other counts.
@@ -84,17 +75,13 @@ fn flow_text(flow: &FlowSummary, out: &mut String) {
 }
 
 fn flow_json(flow: &FlowSummary) -> Value {
-    json!({
-        "flow": flow.flow,
+    fields!(flow; flow, proofs, control, again;
         "protocol": protocol(flow),
         "from": flow.from.to_string(),
         "to": flow.to.to_string(),
-        "proofs": flow.proofs,
-        "control": flow.control,
-        "again": flow.again,
         "directions": flow.streams.iter().map(stream_json).collect::<Vec<_>>(),
         "answers": flow.answers.iter().map(|answer| answer_json(answer.span, &answer.times)).collect::<Vec<_>>(),
-    })
+    )
 }
 
 fn protocol(flow: &FlowSummary) -> &'static str {
@@ -113,18 +100,9 @@ fn stream_text(stream: &StreamFigures, out: &mut String) {
 }
 
 fn stream_json(stream: &StreamFigures) -> Value {
-    json!({
-        "forward": stream.forward,
-        "leaving": stream.leaving,
-        "messages": stream.messages,
-        "bytes": stream.bytes,
-        "span_ns": stream.span_ns,
-        "per_second": stream.per_second(),
-        "missing": stream.lost,
-        "late": stream.late,
-        "repeated": stream.repeated,
-        "between": figures(&stream.between),
-    })
+    fields!(stream; forward, leaving, messages, bytes, span_ns, late, repeated;
+        "missing": stream.lost, "per_second": stream.per_second(), "between": figures(&stream.between),
+    )
 }
 
 pub(super) fn answer_text(span: Span, times: &stats::Histogram, out: &mut String) {

@@ -99,14 +99,12 @@ impl Printer<'_> {
                 ("hex", digits)
             }
         };
-        if let Some(object) = value.as_object_mut() {
-            object.insert(name.to_owned(), shown.into());
-            if parts.len() > 1 {
-                object.insert("parts".to_owned(), parts.into());
-            }
-            if let Some(repair) = &delivered.repair {
-                object.insert("repair".to_owned(), tell::repair_json(repair));
-            }
+        value[name] = shown.into();
+        if parts.len() > 1 {
+            value["parts"] = parts.into();
+        }
+        if let Some(repair) = &delivered.repair {
+            value["repair"] = tell::repair_json(repair);
         }
         value
     }
@@ -143,15 +141,13 @@ fn summary_json(arguments: &Recv, received: &SubscribeReport, counts: &PgmSocket
         .iter()
         .map(|source| {
             let [untouched, held, repaired] = source.fates;
-            let mut value = json!({
-                "source": source.tsi.to_string(), "messages": source.messages, "bytes": source.bytes,
-                "sessions": source.sessions, "untouched": untouched, "held": held, "repaired": repaired, "ended": source.ended,
-            });
-            if let Some(object) = value.as_object_mut().filter(|_| arguments.check) {
-                object.insert("first".to_owned(), source.first.into());
-                object.insert("next".to_owned(), source.next.into());
-                object.insert("out_of_order".to_owned(), source.out_of_order.into());
-                object.insert("damaged".to_owned(), source.damaged.into());
+            let mut value = fields!(source; messages, bytes, sessions, ended;
+                "source": source.tsi.to_string(), "untouched": untouched, "held": held, "repaired": repaired);
+            if arguments.check {
+                value["first"] = source.first.into();
+                value["next"] = source.next.into();
+                value["out_of_order"] = source.out_of_order.into();
+                value["damaged"] = source.damaged.into();
             }
             value
         })

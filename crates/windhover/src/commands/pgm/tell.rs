@@ -7,30 +7,22 @@ use serde_json::{Value, json};
 use stats::Histogram;
 
 pub(super) fn source_counts(counts: &SourceCounts) -> Value {
-    json!({
-        "odata": counts.odata, "rdata": counts.rdata, "spms": counts.spms, "ncfs": counts.ncfs, "naks": counts.naks,
-        "numbers_asked": counts.numbers_asked, "numbers_outside": counts.numbers_outside, "spmrs": counts.spmrs,
-        "ignored": counts.ignored, "bytes": counts.bytes,
+    fields!(counts; odata, rdata, spms, ncfs, naks, numbers_asked, numbers_outside, spmrs, ignored, bytes;
         "parity": {
             "odata": counts.parity_odata, "rdata": counts.parity_rdata, "naks": counts.parity_naks,
             "asked": counts.parity_asked, "short_groups": counts.short_groups,
         },
-    })
+    )
 }
 
 pub(super) fn receiver_counts(counts: &Counts) -> Value {
-    json!({
-        "messages": counts.messages, "packets": counts.packets, "duplicates": counts.duplicates,
-        "missing": counts.missing, "recovered": counts.recovered, "lost": counts.lost,
-        "parts_dropped": counts.parts_dropped, "overflows": counts.overflows, "naks": counts.naks,
-        "numbers_asked": counts.numbers_asked, "ncfs": counts.ncfs, "spms": counts.spms, "spmrs": counts.spmrs,
-        "ignored": counts.ignored, "naks_deferred": counts.naks_deferred, "paths_refused": counts.paths_refused,
-        "doubted": counts.doubted, "sources_refused": counts.sources_refused, "restarts": counts.restarts,
+    fields!(counts; messages, packets, duplicates, missing, recovered, lost, parts_dropped, overflows, naks,
+        numbers_asked, ncfs, spms, spmrs, ignored, naks_deferred, paths_refused, doubted, sources_refused, restarts;
         "parity": {
             "packets": counts.parity_packets, "unused": counts.parity_unused, "recovered": counts.recovered_by_parity,
             "naks": counts.parity_naks, "asked": counts.parity_asked, "inconsistent": counts.parity_inconsistent,
         },
-    })
+    )
 }
 
 /// How many packets a source was asked for, and what it sent of repairs and, if any, of parity.
