@@ -1,6 +1,11 @@
 //! One function a target: takes any bytes, must neither panic nor run for ever. The normal tests run each of them over
 //! its corpus, so this file is compiled there too.
 
+#[path = "pgm_entries.rs"]
+mod pgm_entries;
+#[path = "wire_entries.rs"]
+mod wire_entries;
+
 /// A name, which is that of its corpus, and what takes the bytes.
 pub type Target = (&'static str, fn(&[u8]));
 
@@ -52,42 +57,42 @@ pub const TARGETS: &[Target] = &[
 
 /// Frames of both protocols.
 pub fn frame(bytes: &[u8]) {
-    wire::exercise::exercise_frame(bytes);
+    wire_entries::frame(bytes);
 }
 
 /// What a hostile client sends to an endpoint.
 pub fn control_server(bytes: &[u8]) {
-    wire::exercise::exercise_control_server(bytes);
+    wire_entries::control_server(bytes);
 }
 
 /// What a hostile endpoint sends to a client.
 pub fn control_client(bytes: &[u8]) {
-    wire::exercise::exercise_control_client(bytes);
+    wire_entries::control_client(bytes);
 }
 
 /// Headers of data messages.
 pub fn data_header(bytes: &[u8]) {
-    wire::exercise::exercise_data_header(bytes);
+    wire_entries::data_header(bytes);
 }
 
 /// Heads of a stream's datagrams, and what proves its flows.
 pub fn stream_header(bytes: &[u8]) {
-    wire::exercise::exercise_stream_header(bytes);
+    wire_entries::stream_header(bytes);
 }
 
 /// Messages of the control session, stamps and reports included.
 pub fn control_message(bytes: &[u8]) {
-    wire::exercise::exercise_control_message(bytes);
+    wire_entries::control_message(bytes);
 }
 
 /// Key files.
 pub fn key_file(bytes: &[u8]) {
-    wire::exercise::exercise_key_file(bytes);
+    wire_entries::key_file(bytes);
 }
 
 /// What an agent answers.
 pub fn agent_reply(bytes: &[u8]) {
-    wire::exercise::exercise_agent_reply(bytes);
+    wire_entries::agent_reply(bytes);
 }
 
 /// `run.json`.
@@ -196,17 +201,17 @@ pub fn capture_file(bytes: &[u8]) {
 
 /// Captured frames: every link layer, IP, UDP, TCP, our messages.
 pub fn captured_frame(bytes: &[u8]) {
-    wire::exercise::exercise_dissect(bytes);
+    wire_entries::dissect(bytes);
 }
 
 /// Packets of PGM.
 pub fn pgm_packet(bytes: &[u8]) {
-    pgm::exercise::packet(bytes);
+    pgm_entries::packet(bytes);
 }
 
 /// PGM's source and receiver, driven by a script.
 pub fn pgm_engines(bytes: &[u8]) {
-    pgm::exercise::engines(bytes);
+    pgm_entries::engines(bytes);
 }
 
 /// Files of the registry of labs.
@@ -246,7 +251,7 @@ pub fn doctor_document(bytes: &[u8]) {
 
 /// ZeroMQ's framing of messages.
 pub fn zmtp(bytes: &[u8]) {
-    pgm::exercise::zmtp(bytes);
+    pgm_entries::zmtp(bytes);
 }
 
 /// Outliers, events and series of a cell.

@@ -75,8 +75,12 @@
 //! # Left out
 //! What routers do (section 7, local repairers, polls) and congestion control (PGMCC).
 
-#[doc(hidden)]
-pub mod exercise;
+#[cfg(test)]
+extern crate self as pgm;
+#[cfg(test)]
+#[path = "../../../fuzz/src/pgm_entries.rs"]
+#[allow(unreachable_pub, dead_code, reason = "a part of the fuzz package")]
+mod exercise;
 pub mod fec;
 pub mod packet;
 mod rate;

@@ -68,7 +68,8 @@
 mod address;
 mod config;
 mod error;
-#[doc(hidden)]
+#[cfg(any(test, feature = "exercise"))]
+#[path = "tests/exercise.rs"]
 pub mod exercise;
 mod hop;
 mod number;

@@ -373,7 +373,7 @@ mod tests {
             if !other.starts_with(&PROVE_MAGIC) {
                 prop_assert_eq!(read_prove(&other), None);
             }
-            crate::exercise::exercise_data_header(&other);
+            crate::exercise::data_header(&other);
         }
     }
 }

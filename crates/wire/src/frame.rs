@@ -189,7 +189,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_framed_or_refused(bytes: Vec<u8>) {
-            crate::exercise::exercise_frame(&bytes);
+            crate::exercise::frame(&bytes);
         }
     }
 }

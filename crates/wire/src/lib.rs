@@ -11,8 +11,12 @@ pub mod control;
 pub mod data;
 pub mod dissect;
 pub mod error;
-#[doc(hidden)]
-pub mod exercise;
+#[cfg(test)]
+extern crate self as wire;
+#[cfg(test)]
+#[path = "../../../fuzz/src/wire_entries.rs"]
+#[allow(unreachable_pub, dead_code, reason = "a part of the fuzz package")]
+mod exercise;
 pub mod frame;
 mod hex;
 pub mod key;

@@ -191,7 +191,7 @@ impl OpenRequest {
     }
 
     /// Checks the sizes of one start against what was opened.
-    pub(crate) fn check_sizes(&self, size: u32, response_size: u32) -> Result<(), Refusal> {
+    pub fn check_sizes(&self, size: u32, response_size: u32) -> Result<(), Refusal> {
         let protocol = self.socket.protocol;
         let least = u32::try_from(crate::data::PACED_BYTES).unwrap_or(u32::MAX);
         let min = if self.pace.is_some() { least } else { protocol.min_size() };

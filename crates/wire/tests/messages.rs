@@ -1,6 +1,10 @@
 //! Every message reads back as it was written, fields of later versions are ignored, and no bytes make a reader panic.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail loudly")]
 
+#[path = "../../../fuzz/src/wire_entries.rs"]
+#[allow(unreachable_pub, dead_code, reason = "a part of the fuzz package")]
+mod exercise;
+
 use model::usage::{Carried, Preload};
 use model::worker::{EndpointTask, LINE_MARK, ProbeTask, Target};
 use model::{
@@ -9,7 +13,7 @@ use model::{
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use windhover_wire as wire;
+extern crate windhover_wire as wire;
 use wire::control::{ClientMessage, Proof, ServerMessage};
 use wire::frame::AGENT_LIMIT;
 use wire::{
@@ -226,10 +230,10 @@ proptest! {
 
     #[test]
     fn no_bytes_make_a_session_panic(bytes: Vec<u8>) {
-        wire::exercise::exercise_control_server(&bytes);
-        wire::exercise::exercise_control_client(&bytes);
-        wire::exercise::exercise_agent_reply(&bytes);
-        wire::exercise::exercise_key_file(&bytes);
+        exercise::control_server(&bytes);
+        exercise::control_client(&bytes);
+        exercise::agent_reply(&bytes);
+        exercise::key_file(&bytes);
     }
 
     #[test]
@@ -241,9 +245,9 @@ proptest! {
             payloads.iter().flat_map(|payload| wire::frame::encode(payload, 1 << 20).unwrap()).collect()
         };
         let stream = frames(theirs.iter().map(|message| serde_json::to_vec(message).unwrap()).collect());
-        wire::exercise::exercise_control_server(&stream);
+        exercise::control_server(&stream);
         let stream = frames(ours.iter().map(|message| serde_json::to_vec(message).unwrap()).collect());
-        wire::exercise::exercise_control_client(&stream);
+        exercise::control_client(&stream);
     }
 }
 

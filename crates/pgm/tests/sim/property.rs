@@ -6,6 +6,10 @@ use pgm::receiver::SessionEvent;
 use pgm::sim::Link;
 use proptest::prelude::*;
 
+#[path = "../../../../fuzz/src/pgm_entries.rs"]
+#[allow(unreachable_pub, dead_code, reason = "a part of the fuzz package")]
+mod exercise;
+
 fn message(number: u32, bytes: usize) -> Vec<u8> {
     number.to_be_bytes().into_iter().cycle().take(bytes.max(4)).collect()
 }
@@ -57,7 +61,7 @@ proptest! {
 proptest! {
     #[test]
     fn any_script_comes_to_an_end(script in proptest::collection::vec(any::<u8>(), 0..2000)) {
-        pgm::exercise::engines(&script);
+        exercise::engines(&script);
     }
 }
 

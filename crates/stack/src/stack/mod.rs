@@ -419,6 +419,14 @@ impl Stack {
         self.replies.push_back(reply);
     }
 
+    /// Whether packets from and to these addresses can belong to one socket.
+    fn is_local(&self, address: Address) -> bool {
+        self.addresses.contains(&address)
+    }
+}
+
+#[cfg(any(test, feature = "exercise"))]
+impl Stack {
     pub(crate) fn each_connection(&self) -> impl Iterator<Item = &Connection> {
         self.connections.iter().map(|(_, connection)| connection.as_ref())
     }
@@ -431,10 +439,5 @@ impl Stack {
             output: self.output.len(),
             sockets: self.connections.len() + self.udp.len() + self.listeners.len(),
         }
-    }
-
-    /// Whether packets from and to these addresses can belong to one socket.
-    fn is_local(&self, address: Address) -> bool {
-        self.addresses.contains(&address)
     }
 }

@@ -164,6 +164,7 @@ impl Flights {
     }
 
     /// What has to be true: the segments cover all from one number to the other, and the counts fit them.
+    #[cfg(any(test, feature = "exercise"))]
     pub(crate) fn check(&self, from: Seq, to: Seq) {
         let mut next = from;
         let (mut flying, mut lost, mut sacked, mut resent) = (0, 0, 0, 0);

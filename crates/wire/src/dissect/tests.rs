@@ -320,7 +320,7 @@ fn a_segment_seen_leaving_and_arriving_is_no_repetition() {
 proptest! {
     #[test]
     fn any_bytes_are_taken_apart_or_refused(bytes: Vec<u8>, sent in 0usize..2000) {
-        crate::exercise::exercise_dissect(&bytes);
+        crate::exercise::dissect(&bytes);
         let _ = packet(Link::Ethernet, &bytes, sent);
     }
 
@@ -342,7 +342,7 @@ proptest! {
         }
         let whole = made.len();
         made.truncate(length % (whole + 1));
-        crate::exercise::exercise_dissect(&made);
+        crate::exercise::dissect(&made);
         if let Ok(found) = packet(Link::Ethernet, &made, whole) {
             prop_assert!(found.payload.len() <= made.len());
             Recogniser::default().look(&found, None);

@@ -183,7 +183,7 @@ proptest::proptest! {
         }
         let sent = bytes.len();
         bytes.truncate(length % (sent + 1));
-        crate::exercise::exercise_dissect(&bytes);
+        crate::exercise::dissect(&bytes);
         if let Ok(found) = packet(Link::RawIp, &bytes, sent) {
             Recogniser::default().look(&found, None);
         }

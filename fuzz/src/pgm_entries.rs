@@ -1,8 +1,7 @@
-//! Entry points for fuzzing: each takes any bytes and must neither panic nor hang. Not part of the public interface.
-#![doc(hidden)]
+//! The readers of PGM: each entry takes any bytes and must neither panic nor hang.
 
-use crate::packet::{Body, Data, Fragment, Nak, Options, Packet, ParityParameters, Reset, Spm, checksum};
-use crate::{Receiver, ReceiverConfig, Source, SourceConfig, Sqn, Tsi, fec, zmtp};
+use pgm::packet::{Body, Data, Fragment, Nak, Options, Packet, ParityParameters, Reset, Spm, checksum};
+use pgm::{Receiver, ReceiverConfig, Source, SourceConfig, Sqn, Tsi, fec, zmtp};
 use std::net::{IpAddr, Ipv4Addr};
 
 const GROUP: IpAddr = IpAddr::V4(Ipv4Addr::new(239, 192, 0, 1));
@@ -50,7 +49,7 @@ pub fn zmtp(mut script: &[u8]) {
 }
 
 /// A checksum that is right, so that the bytes behind it are looked at.
-pub(crate) fn mend(bytes: &mut [u8]) {
+pub fn mend(bytes: &mut [u8]) {
     if let Some(place) = bytes.get_mut(6..8) {
         place.fill(0);
     }

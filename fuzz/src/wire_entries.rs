@@ -1,17 +1,16 @@
-//! Entry points for fuzzing and for the corpus test: each feeds arbitrary bytes to one reader and checks what must hold
-//! for any input.
+//! The readers of control sessions, messages and captured frames: each entry takes any bytes and checks what must hold for
+//! any input.
 
-use crate::client::{ClientConfig, ClientSession};
-use crate::control::{ClientMessage, Nonce, Opened, ServerMessage, StopReport, Token, Versions, capability};
-use crate::frame::{self, Decoder};
-use crate::key::Key;
-use crate::request::OpenRequest;
-use crate::server::{ServerConfig, ServerEvent, ServerSession};
-use crate::{Reply, Request, Tier, data, stream};
 use model::{Limits, Probe, Protocol};
+use wire::client::{ClientConfig, ClientSession};
+use wire::control::{ClientMessage, Nonce, Opened, ServerMessage, StopReport, Token, Versions, capability};
+use wire::frame::{self, Decoder};
+use wire::key::Key;
+use wire::server::{ServerConfig, ServerEvent, ServerSession};
+use wire::{OpenRequest, Reply, Request, Tier, data, stream};
 
 /// Frames: what comes out was in the bytes, and nothing is held back that was not fed.
-pub fn exercise_frame(bytes: &[u8]) {
+pub fn frame(bytes: &[u8]) {
     let mut decoder = Decoder::new(4096);
     for portion in bytes.chunks(7) {
         decoder.feed(portion);
@@ -28,7 +27,7 @@ fn keys() -> [Option<Key>; 2] {
 }
 
 /// The reflector's control session, at its start and once a client is accepted.
-pub fn exercise_control_server(bytes: &[u8]) {
+pub fn control_server(bytes: &[u8]) {
     for key in keys() {
         for accepted in [false, true] {
             let Ok(mut server) = ServerSession::new(server_config(key.clone())) else { return };
@@ -46,7 +45,7 @@ pub fn exercise_control_server(bytes: &[u8]) {
 }
 
 /// The initiator's control session, at its start and once it is accepted.
-pub fn exercise_control_client(bytes: &[u8]) {
+pub fn control_client(bytes: &[u8]) {
     for key in keys() {
         for accepted in [false, true] {
             let mut client = ClientSession::new(ClientConfig::new(key.clone(), [1; 32]));
@@ -65,7 +64,7 @@ pub fn exercise_control_client(bytes: &[u8]) {
 }
 
 /// Data headers and proving datagrams.
-pub fn exercise_data_header(bytes: &[u8]) {
+pub fn data_header(bytes: &[u8]) {
     let tier = Tier::for_size(bytes.len());
     if let Some(seq) = data::read(tier, 1, bytes) {
         assert_eq!(seq & tier.mask(), seq);
@@ -94,7 +93,7 @@ pub fn exercise_data_header(bytes: &[u8]) {
 }
 
 /// Heads of a stream's datagrams, and what proves its flows: what is read was in the bytes.
-pub fn exercise_stream_header(bytes: &[u8]) {
+pub fn stream_header(bytes: &[u8]) {
     let tag = bytes.get(8..16).and_then(|tag| tag.first_chunk::<8>()).map_or(0, |tag| u64::from_le_bytes(*tag));
     let found = stream::read(tag, bytes);
     assert_eq!(found.is_some(), bytes.len() >= 16, "the tag is the only thing that makes a stray");
@@ -112,7 +111,7 @@ pub fn exercise_stream_header(bytes: &[u8]) {
 
 /// Messages of the control session as JSON: what is read can be written and reads the same; a request that fits the
 /// limits has sizes that do.
-pub fn exercise_control_message(bytes: &[u8]) {
+pub fn control_message(bytes: &[u8]) {
     if let Ok(message) = serde_json::from_slice::<ClientMessage>(bytes) {
         let text = serde_json::to_vec(&message).unwrap_or_default();
         let again = serde_json::from_slice::<ClientMessage>(&text);
@@ -132,16 +131,16 @@ pub fn exercise_control_message(bytes: &[u8]) {
 }
 
 /// Captured frames, by every link layer, and the memory over them.
-pub fn exercise_dissect(bytes: &[u8]) {
-    let mut memory = crate::dissect::Recogniser::new(vec![7413]).with_pgm_ports(&[7500]);
+pub fn dissect(bytes: &[u8]) {
+    let mut memory = wire::dissect::Recogniser::new(vec![7413]).with_pgm_ports(&[7500]);
     for number in [0, 1, 101, 113, 276] {
-        let Some(link) = crate::dissect::Link::from_number(number) else { continue };
+        let Some(link) = wire::dissect::Link::from_number(number) else { continue };
         for leaving in [None, Some(true), Some(false)] {
             for cut in [bytes.len(), bytes.len() / 2] {
                 let frame = bytes.get(..cut).unwrap_or_default();
-                if let Ok(packet) = crate::dissect::packet(link, frame, bytes.len()) {
+                if let Ok(packet) = wire::dissect::packet(link, frame, bytes.len()) {
                     assert!(packet.payload.len() <= frame.len());
-                    if let crate::dissect::Message::Pgm(found) = memory.look(&packet, leaving).message {
+                    if let wire::dissect::Message::Pgm(found) = memory.look(&packet, leaving).message {
                         assert!(found.packet.options().count() <= pgm::packet::MAX_OPTIONS);
                         let listed = found.packet.packet.map_or(0, |packet| packet.options.nak_list.iter().count());
                         assert!(listed <= 62);
@@ -153,14 +152,14 @@ pub fn exercise_dissect(bytes: &[u8]) {
 }
 
 /// Key files.
-pub fn exercise_key_file(bytes: &[u8]) {
+pub fn key_file(bytes: &[u8]) {
     if let Ok(key) = Key::parse_file(&String::from_utf8_lossy(bytes)) {
         assert_eq!(Key::parse_file(&key.to_file()).as_ref(), Ok(&key));
     }
 }
 
 /// Replies and requests on an agent's pipe: what is read can be written and read again.
-pub fn exercise_agent_reply(bytes: &[u8]) {
+pub fn agent_reply(bytes: &[u8]) {
     if let Ok(reply) = Reply::from_payload(bytes) {
         assert!(reply.to_frame().is_ok());
     }
@@ -174,7 +173,7 @@ pub fn exercise_agent_reply(bytes: &[u8]) {
     }
 }
 
-pub(crate) fn server_config(key: Option<Key>) -> ServerConfig {
+fn server_config(key: Option<Key>) -> ServerConfig {
     ServerConfig {
         versions: Versions::OURS,
         tool_version: "0".to_owned(),
@@ -188,7 +187,7 @@ pub(crate) fn server_config(key: Option<Key>) -> ServerConfig {
 }
 
 /// Moves bytes between both ends until neither has more to say.
-pub(crate) fn shake(client: &mut ClientSession, server: &mut ServerSession) {
+fn shake(client: &mut ClientSession, server: &mut ServerSession) {
     loop {
         let mut quiet = true;
         while let Some(bytes) = server.poll_transmit() {
