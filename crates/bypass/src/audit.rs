@@ -63,13 +63,11 @@ pub struct Audit {
 
 impl Audit {
     /// An empty count.
-    #[must_use]
     pub fn new() -> Self {
         Self { generic: own_generic_call(), ..Self::default() }
     }
 
     /// Numbers of the calls that it wants to be told.
-    #[must_use]
     pub fn calls() -> Vec<libc::c_long> {
         CALLS.map(|(_, number)| number).to_vec()
     }
@@ -107,7 +105,6 @@ impl Audit {
     }
 
     /// One line for each process that made network calls, then none: what escaped, and why.
-    #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let mut lines: Vec<String> =
             self.counts.iter().take(MOST_NAMED).map(|((pid, _), one)| one.line(*pid)).collect();

@@ -129,7 +129,6 @@ impl Capture {
     }
 
     /// What the library of a program is handed, so that it is captured from the first frame on.
-    #[must_use]
     pub fn request(&self) -> u64 {
         self.ring.request()
     }
@@ -197,7 +196,6 @@ impl Capture {
     }
 
     /// The interface that frames are captured on, and how they get past the kernel.
-    #[must_use]
     pub fn interface(&self) -> (String, &'static str) {
         let (name, backend) = self.ring.described();
         (name, backend.map_or("unknown", xsk::Backend::word))
@@ -212,7 +210,6 @@ impl Capture {
     }
 
     /// Frames that found no room so far.
-    #[must_use]
     pub fn dropped(&self) -> u64 {
         self.ring.dropped()
     }

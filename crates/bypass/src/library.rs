@@ -20,7 +20,6 @@ const MODE: u32 = 0o644;
 
 /// Folder of the library and the status pages: `WINDHOVER_STATE`, or /run/windhover for root; of others the folder of their
 /// session, or one in /tmp that is theirs alone.
-#[must_use]
 pub fn folder() -> PathBuf {
     match private::of_user().filter(|_| var_os("WINDHOVER_STATE").is_none()) {
         Some(own) => own.join("bypass"),
@@ -58,7 +57,6 @@ impl Library {
     }
 
     /// The variables of a program that starts with the library, beside those that it has.
-    #[must_use]
     pub fn environment(&self, start: Start<'_>) -> Vec<(OsString, OsString)> {
         let mut preload = self.file.clone().into_os_string();
         if let Some(others) = var_os(PRELOAD).filter(|others| !others.is_empty()) {
@@ -95,7 +93,6 @@ fn write(file: &Path) -> io::Result<()> {
 }
 
 /// Removes the pages of processes that are gone; how many.
-#[must_use]
 pub fn clear(folder: &Path) -> usize {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     let pages = entries.flatten().filter_map(|entry| {

@@ -132,13 +132,11 @@ pub struct Settings(Vec<Effective>);
 
 impl Settings {
     /// Each setting with its value and origin.
-    #[must_use]
     pub fn effective(&self) -> &[Effective] {
         &self.0
     }
 
     /// What the library is handed, with whether a socket that cannot be accelerated ends the program, and whether the library says so.
-    #[must_use]
     pub fn start<'a>(&self, (require, verbose): (bool, bool), stack: Option<&'a Interface>) -> Start<'a> {
         let mut values: Values = Start::default().values;
         for (slot, effective) in values.iter_mut().zip(&self.0) {
@@ -150,7 +148,6 @@ impl Settings {
     }
 
     /// What forbids the stack in the process, where something does.
-    #[must_use]
     pub fn without_stack(&self) -> Option<&Effective> {
         self.0.get(Key::Xdp as usize).filter(|effective| effective.value == 0)
     }

@@ -32,7 +32,6 @@ impl Obstacle {
 }
 
 /// The file that a program's name means: a path, or a name on PATH.
-#[must_use]
 pub fn find(program: &OsStr) -> Option<PathBuf> {
     let is_program =
         |path: &PathBuf| path.metadata().is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0);

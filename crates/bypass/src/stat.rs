@@ -47,7 +47,6 @@ impl Calls {
     }
 
     /// All calls.
-    #[must_use]
     pub fn all(&self) -> u64 {
         self.ready + self.found + self.slept + self.interrupted + self.timed_out + self.not_spun
     }
@@ -149,7 +148,6 @@ impl Process {
 }
 
 /// The pages of living processes in a folder, by process.
-#[must_use]
 pub fn pages(folder: &Path) -> Vec<Process> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut found: Vec<Process> = entries

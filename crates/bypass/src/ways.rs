@@ -37,7 +37,6 @@ impl Candidate {
     }
 
     /// In tables.
-    #[must_use]
     pub fn name(self) -> String {
         match self {
             Self::Block => "kernel UDP, block".to_owned(),
@@ -48,7 +47,6 @@ impl Candidate {
     }
 
     /// In documents.
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Block => "kernel-block",
@@ -132,26 +130,22 @@ impl WayRounds {
     }
 
     /// Whether it opened, also where a later round failed.
-    #[must_use]
     pub fn opens(&self) -> bool {
         self.why_not.is_none() || self.failed_in.is_some()
     }
 
     /// The median over the rounds, where at least three have it.
-    #[must_use]
     pub fn median(&self, of: fn(&RoundFigures) -> Option<f64>) -> Option<f64> {
         let values: Vec<f64> = self.rounds.iter().flatten().filter_map(of).collect();
         (values.len() >= FEWEST_ROUNDS).then(|| stats::median(&values))
     }
 
     /// Median of RTT/2.
-    #[must_use]
     pub fn p50_us(&self) -> Option<f64> {
         self.median(|figures| Some(figures.p50_us))
     }
 
     /// Its p50 over the other's with the 95 % interval, of the rounds that have both.
-    #[must_use]
     pub fn over(&self, other: &Self) -> Option<Ratio> {
         let pairs = self.rounds.iter().zip(&other.rounds);
         let (own, others): (Vec<f64>, Vec<f64>) = pairs.filter_map(|(a, b)| Some(((*a)?.p50_us, (*b)?.p50_us))).unzip();
@@ -178,7 +172,6 @@ pub struct WaySettings {
 
 impl WaySettings {
     /// What one round of a way measures.
-    #[must_use]
     pub fn spec(&self, way: Candidate) -> ProbeSpec {
         let protocol = match way {
             Candidate::Block | Candidate::Spin => Protocol::Udp,
@@ -270,7 +263,6 @@ pub fn open_ways(interface: &str) -> Result<Vec<WayRounds>, XskError> {
 }
 
 /// What to use, and why, in one sentence.
-#[must_use]
 pub fn recommend_way(rows: &[WayRounds]) -> (Option<Candidate>, String) {
     let of = |way| rows.iter().find(|row| row.way == way);
     let (Some(block), Some(spin)) = (of(Candidate::Block), of(Candidate::Spin)) else { return (None, String::new()) };
@@ -314,7 +306,6 @@ pub fn recommend_way(rows: &[WayRounds]) -> (Option<Candidate>, String) {
 }
 
 /// The smallest figure with and without a network, that others are read against; empty without any.
-#[must_use]
 pub fn floors(rows: &[WayRounds]) -> String {
     let least = |is: fn(Candidate) -> bool| {
         let p50 = rows.iter().filter(|row| is(row.way)).filter_map(WayRounds::p50_us);

@@ -65,7 +65,6 @@ pub enum CampaignError {
 
 impl CampaignError {
     /// The design's exit code: 2 for plan and usage, 5 for a lost host, 130 for an interruption, else 1.
-    #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Plan(_)

@@ -13,7 +13,6 @@ const PREPARE_NS: u64 = 1_000_000_000;
 const COUNTED_NS: u64 = 1_000_000_000;
 
 /// How long a cell takes at most by its spec: warm-up and measuring time, in ns.
-#[must_use]
 pub fn cell_ns(cell: &Cell) -> u64 {
     let spec = &cell.spec;
     let rate = spec.pace().and_then(|pace| pace.rates_pps.first());

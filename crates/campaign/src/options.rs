@@ -31,7 +31,6 @@ pub struct Options {
 
 impl Options {
     /// Options for a plan text: the current folder, nothing overridden.
-    #[must_use]
     pub fn new(plan_text: impl Into<String>, program: impl Into<PathBuf>) -> Self {
         Self {
             output: PathBuf::from("."),

@@ -35,7 +35,6 @@ pub struct PlannedCell {
 
 impl PlannedCell {
     /// The step as `run.json` has it.
-    #[must_use]
     pub fn record(&self) -> RunStep {
         RunStep {
             index: self.index,

@@ -21,7 +21,6 @@ pub struct QuestionCells {
 }
 
 /// What a plan tests, asked or by default; `cells` are the plan's.
-#[must_use]
 pub fn asked(plan: &Plan, cells: &[Cell]) -> Vec<QuestionCells> {
     let factors: Vec<&Factors> = cells.iter().map(|cell| &cell.factors).collect();
     let of = |question: Question| {
@@ -49,7 +48,6 @@ pub struct Unanswerable {
 }
 
 /// What a plan asks and its repetitions cannot answer; `None` where they can, and where nothing is asked.
-#[must_use]
 pub fn unanswerable(plan: &Plan, cells: &[Cell]) -> Option<Unanswerable> {
     let asked = asked(plan, cells);
     let tests: usize = asked.iter().map(|one| one.pairs.len()).sum();
@@ -83,7 +81,6 @@ pub struct TooShort {
 }
 
 /// What a plan asks and its `count` cannot give; `None` where it can, and where time is what ends a repetition.
-#[must_use]
 pub fn too_short(plan: &Plan, cells: &[Cell]) -> Option<TooShort> {
     let of = |one: QuestionCells| {
         let places = one.pairs.iter().flatten().filter_map(|&place| cells.get(place));

@@ -81,7 +81,6 @@ pub struct Trial {
 }
 
 /// The fewest rounds with which the surest finding of so many settings reaches the level; at least 5.
-#[must_use]
 pub fn rounds_needed(settings: usize, level: f64) -> u32 {
     u32::try_from(samples_needed(settings, level).clamp(5, 30)).unwrap_or(30)
 }
@@ -133,7 +132,6 @@ fn rounds(results: &[&ResultDocument], metric: Statistic) -> Vec<f64> {
 
 /// Judges the results of a trial, in the order that its settings were given. `seed` draws the dealings of the test where
 /// they are too many to look at all.
-#[must_use]
 pub fn judge(results: &[(RunStep, ResultDocument)], knobs: &[String], rule: Rule, seed: u64) -> Vec<Trial> {
     let of = |knob: &str| -> Vec<&ResultDocument> {
         let named = |result: &ResultDocument| result.factor("knob").as_deref() == Some(knob);

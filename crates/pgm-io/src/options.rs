@@ -28,7 +28,6 @@ pub struct PgmSocketOptions {
 impl PgmSocketOptions {
     /// An end without source and receiver, on the interface that owns `local`. Multicast stays on this link (TTL 1). The
     /// router alert (RFC 3208, section 8) is set with IP protocol 113 only: routers do not look for PGM inside UDP.
-    #[must_use]
     pub fn new(carrier: Carrier, local: IpAddr) -> Self {
         let network = GroupOptions {
             carrier,

@@ -44,7 +44,6 @@ pub struct Delivered {
 
 impl Delivered {
     /// What repairs did to it.
-    #[must_use]
     pub fn fate(&self) -> Fate {
         match (self.repair, self.held_ns) {
             (Some(_), _) => Fate::Repaired,
@@ -161,19 +160,16 @@ impl PgmSocket {
     }
 
     /// The engines' time: the clock's ticks in ns.
-    #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.shared.now()
     }
 
     /// The own unicast address, which may be another than asked for on the loopback interface.
-    #[must_use]
     pub fn local(&self) -> IpAddr {
         self.local
     }
 
     /// The longest message that goes into one packet; absent without a source.
-    #[must_use]
     pub fn packet_payload_bytes(&self) -> Option<usize> {
         self.payload_bytes
     }
@@ -281,7 +277,6 @@ impl PgmSocket {
     }
 
     /// What was counted so far.
-    #[must_use]
     pub fn counts(&self) -> PgmSocketCounts {
         let (source, unsent) =
             self.shared.lock().map_or_else(Default::default, |sending| (sending.source.counts(), sending.lost()));
@@ -296,13 +291,11 @@ impl PgmSocket {
     }
 
     /// Repaired messages, and those that waited for them, in the order of delivery.
-    #[must_use]
     pub fn repairs(&self) -> &[RepairNote] {
         &self.receiving.repairs.entries
     }
 
     /// Events by time.
-    #[must_use]
     pub fn events(&self) -> Vec<EventNote> {
         let mut all = self.receiving.notes.entries.clone();
         all.extend(self.shared.lock().iter().flat_map(|sending| &sending.notes.entries));
@@ -311,7 +304,6 @@ impl PgmSocket {
     }
 
     /// Repairs and events that found no room in the log.
-    #[must_use]
     pub fn unlogged(&self) -> (u64, u64) {
         let sent = self.shared.lock().map_or(0, |sending| sending.notes.dropped);
         (self.receiving.repairs.dropped, self.receiving.notes.dropped + sent)

@@ -33,7 +33,6 @@ pub struct Ends<'a> {
 }
 
 /// What the settings' packets travel in.
-#[must_use]
 pub fn carrier(spec: &PgmSpec) -> Carrier {
     match spec.carrier {
         PgmCarrier::Udp => Carrier::Udp { port: spec.udp_port },
@@ -73,7 +72,6 @@ impl PgmSocketOptions {
 
 impl PgmSocketCounts {
     /// What was counted between an earlier look and this one, as results tell it.
-    #[must_use]
     pub fn since(&self, before: &Self) -> PgmCounts {
         wire::pgm::counts((&self.source, &self.receiver), (&before.source, &before.receiver))
     }

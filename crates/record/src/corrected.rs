@@ -9,7 +9,6 @@ use model::{LatencyKind, Probe, ProbeSpec};
 /// itself, and where nothing came back.
 ///
 /// See [`LatencyCorrected`] for the formula. The interval is the median round trip with the gap between rounds.
-#[must_use]
 pub fn corrected(spec: &ProbeSpec, recorded: &Recorded) -> Option<LatencyCorrected> {
     // Of `wake` each deadline has its own figure.
     if recorded.schedule.is_some() || spec.probe() == Probe::Wake {

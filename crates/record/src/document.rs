@@ -69,7 +69,6 @@ impl FarEnd {
 }
 
 /// Puts the document together and judges it.
-#[must_use]
 pub fn assemble(mut pass: Pass<'_>) -> Measured {
     for other in &pass.others {
         let of_other = |note: &Finding| Finding { end: Some(other.named().to_owned()), ..note.clone() };

@@ -25,7 +25,6 @@ impl Distribution {
     }
 
     /// Its summary.
-    #[must_use]
     pub fn summary(&self, kind: LatencyKind) -> Latency {
         latency(kind, &self.moments, &self.histogram, &self.batches)
     }
@@ -33,7 +32,6 @@ impl Distribution {
 
 /// The summary of recorded RTTs (or one-way times). For [`LatencyKind::RttHalf`] the finished figures are halved
 /// (integers rounded half up), never the single times. A quantile with fewer than 10 values beyond it is `None`.
-#[must_use]
 pub fn latency(kind: LatencyKind, moments: &Moments, histogram: &Histogram, batches: &BatchIntervals) -> Latency {
     let half = kind == LatencyKind::RttHalf;
     let whole = |ns: u64| if half { ns / 2 + ns % 2 } else { ns };

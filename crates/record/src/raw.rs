@@ -21,7 +21,6 @@ pub(crate) fn signed_ns(rate: TickRate, from: u64, to: u64) -> i64 {
 }
 
 /// The samples as base64 text.
-#[must_use]
 pub fn encode(samples: &[Sample], rate: TickRate, first_tick: u64) -> String {
     let mut bytes = Vec::with_capacity(16 + samples.len() * 52);
     bytes.extend_from_slice(MARK);

@@ -34,7 +34,6 @@ pub struct RecorderConfig {
 
 impl RecorderConfig {
     /// Intervals of 100 ms, the default outliers, no raw samples, header known, no schedule.
-    #[must_use]
     pub fn new(rate: TickRate, kind: LatencyKind, max_ms: u32) -> Self {
         Self {
             rate,
@@ -171,7 +170,6 @@ impl Recorded {
 
 impl Recorder {
     /// Takes and touches all memory that recording needs.
-    #[must_use]
     pub fn new(config: RecorderConfig) -> Self {
         let mut recorder = Self {
             config,
@@ -334,19 +332,16 @@ impl Recorder {
     }
 
     /// Answers counted in the latency so far.
-    #[must_use]
     pub fn received(&self) -> u64 {
         self.moments.count()
     }
 
     /// Messages lost so far.
-    #[must_use]
     pub fn lost(&self) -> u64 {
         self.counts.lost
     }
 
     /// Median and 99th percentile of the messages of the latest whole interval, in ns; 0 before there is one.
-    #[must_use]
     pub fn latest_interval(&self) -> [u64; 2] {
         self.series.latest()
     }
@@ -354,7 +349,6 @@ impl Recorder {
     /// Full width of the 95 % confidence interval of the median so far, in percent of the median: what the stop rule's
     /// `interval_percent` is compared with. `None` while there are too few messages. Does not allocate; takes some
     /// tens of µs, so ask once a batch.
-    #[must_use]
     pub fn interval_percent(&self) -> Option<f64> {
         let [low, high] = self.batches.median_interval(|q| self.series.bucket_at(q)).ok()?;
         let median = self.series.bucket_at(0.5)?.high_ns;
@@ -362,7 +356,6 @@ impl Recorder {
     }
 
     /// Makes figures of all samples. With a clock map, outliers and the log get wall-clock times.
-    #[must_use]
     pub fn finish(self, clock: Option<&ClockMap>) -> Recorded {
         let kind = self.config.kind;
         let times = Times::new(self.config.rate, self.first, clock);

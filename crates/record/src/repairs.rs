@@ -126,13 +126,11 @@ pub struct Repair {
 
 impl Repair {
     /// When it was there at last: sent again, or computed from parity.
-    #[must_use]
     pub fn repaired_ns(&self) -> Option<u64> {
         self.rdata_ns.into_iter().chain(self.rebuilt_ns).min()
     }
 
     /// From the first NAK to the first repair, else from the gap to it, in ns.
-    #[must_use]
     pub fn latency_ns(&self) -> Option<u64> {
         let from = self.nak_ns.or(self.gap_ns)?;
         self.repaired_ns()?.checked_sub(from)
@@ -174,7 +172,6 @@ pub struct PointFigures {
 
 impl PointFigures {
     /// New data a second, first to last; absent for fewer than two.
-    #[must_use]
     pub fn per_second(&self) -> Option<f64> {
         captured::per_second(self.packets.get(&PacketKind::Odata).copied().unwrap_or(0), self.span_ns)
     }
@@ -439,7 +436,6 @@ impl Repairs {
     }
 
     /// All figures, by source.
-    #[must_use]
     pub fn finish(self) -> Vec<SourceFigures> {
         let mut answers = self.questions.answers;
         let finish = |(id, source): (u32, Source)| {

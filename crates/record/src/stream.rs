@@ -96,7 +96,6 @@ pub struct FlowCounter {
 
 impl FlowCounter {
     /// A counter for a stream of about `longest_ms`. `joined`: with UDP_GRO.
-    #[must_use]
     pub fn new(longest_ms: u32, joined: bool) -> Self {
         let most = (longest_ms as usize / 1000 + 8).clamp(16, MOST) / 2 * 2;
         Self {
@@ -111,7 +110,6 @@ impl FlowCounter {
     }
 
     /// Whether anything came yet.
-    #[must_use]
     #[inline]
     pub fn has_begun(&self) -> bool {
         self.first_ns.is_some()
@@ -237,14 +235,12 @@ impl FlowCounter {
     }
 
     /// Datagrams that are missing so far: what is seen while it runs. A late one may still come.
-    #[must_use]
     #[inline]
     pub fn missing(&self) -> u64 {
         self.counts.passed - self.counts.received
     }
 
     /// Closes the last interval.
-    #[must_use]
     pub fn finish(mut self) -> FlowCounted {
         self.close();
         let held = self.open;

@@ -64,7 +64,6 @@ pub struct StreamFigures {
 
 impl StreamFigures {
     /// Messages a second, first to last; absent for fewer than two.
-    #[must_use]
     pub fn per_second(&self) -> Option<f64> {
         captured::per_second(self.messages, self.span_ns)
     }
@@ -146,7 +145,6 @@ impl Timeline {
     }
 
     /// All figures, by flow.
-    #[must_use]
     pub fn finish(self) -> (Vec<StreamFigures>, Vec<AnswerFigures>) {
         let streams = self.streams.into_values().map(Stream::finish).collect();
         let answers = self.questions.answers.into_iter();

@@ -81,7 +81,6 @@ const RULES: [Rule; 21] = [
 ];
 
 /// Judges the evidence.
-#[must_use]
 pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
     let mut verdict = Verdict::default();
     let is_of_lock = |finding: &&Finding| finding.id == FindingId::MemoryNotLocked;

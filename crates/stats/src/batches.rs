@@ -156,7 +156,6 @@ fn place(number: u64) -> usize {
 
 impl BatchIntervals {
     /// Of no values.
-    #[must_use]
     pub fn new() -> Self {
         // By way of a vector: an array would be made on the stack first.
         let kept = vec![1_u64; KEPT].into_boxed_slice().try_into();
@@ -178,7 +177,6 @@ impl BatchIntervals {
     }
 
     /// How many values.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -195,7 +193,6 @@ impl BatchIntervals {
     }
 
     /// Values until one can begin a [`Block`] that is taken at once; those of a whole one where the next can.
-    #[must_use]
     #[inline]
     pub fn until_block(&self) -> usize {
         BLOCK - place(self.count) % BLOCK
@@ -271,7 +268,6 @@ impl BatchIntervals {
 
     /// The middle of the latest values: of the blocks of the batch that is being filled, or of the one before; a cheap running
     /// estimate.
-    #[must_use]
     pub fn recent_median(&self) -> Option<u64> {
         let batch = if self.blocks_in_current > 0 {
             Some((self.current.middles, self.blocks_in_current))
@@ -298,7 +294,6 @@ impl BatchIntervals {
 
     /// Lower and upper bound of the 95 % interval of the mean, around the exact mean; the lower is never below 0, as times
     /// are not. `None` with fewer than 10 batches, and where they are worth too few independent ones.
-    #[must_use]
     pub fn mean_interval(&self) -> Option<[f64; 2]> {
         let mut spread = Spreads::default();
         match self.all() {

@@ -21,7 +21,6 @@ impl Block {
     pub const END: u64 = 1 << 29;
 
     /// `None` where a value is not below [`Block::END`].
-    #[must_use]
     #[inline]
     pub fn new(values: [u64; Self::LENGTH]) -> Option<Self> {
         let all_bits = values.iter().fold(0, |all, value| all | value);
@@ -42,7 +41,6 @@ impl Block {
     }
 
     /// Its largest value.
-    #[must_use]
     pub fn max(&self) -> u64 {
         self.max
     }

@@ -110,7 +110,6 @@ impl Default for Decoder {
 
 impl Decoder {
     /// One that has read nothing yet.
-    #[must_use]
     pub fn new() -> Self {
         Self { inflate: Box::default(), packed: Vec::new(), plain: vec![0; AT_ONCE] }
     }

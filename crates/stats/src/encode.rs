@@ -40,7 +40,6 @@ fn put(bytes: &mut Vec<u8>, value: i64) {
 
 impl Encoder {
     /// With the usual effort of zlib.
-    #[must_use]
     pub fn new() -> Self {
         Self { plain: Vec::new(), packed: Vec::new(), deflate: Compress::new(Compression::default(), true) }
     }

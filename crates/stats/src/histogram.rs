@@ -47,7 +47,6 @@ pub struct Corrected {
 
 impl Corrected {
     /// Values above `ns`, the added ones too.
-    #[must_use]
     pub fn count_above(&self, ns: u64) -> u64 {
         let i = self.interval_ns;
         let of_one = |value: u64| {
@@ -65,7 +64,6 @@ impl Corrected {
     }
 
     /// All values.
-    #[must_use]
     pub fn count(&self) -> u64 {
         let zeros: u64 = self.buckets.iter().take_while(|(value, _)| *value == 0).map(|(_, count)| count).sum();
         self.count_above(0) + zeros
@@ -73,7 +71,6 @@ impl Corrected {
 
     /// The value at a quantile of 0.5 and more, by [`Histogram`]'s rule, when at least [`Histogram::BEYOND`] values lie
     /// above it.
-    #[must_use]
     pub fn quantile_if_supported(&self, q: f64) -> Option<u64> {
         let count = self.count();
         let beyond = count - rank(q, count).min(count);
@@ -102,7 +99,6 @@ impl Default for Histogram {
 
 /// The place of the q-quantile among `count` values in ascending order: ⌈q·n⌉ between 1 and n; q·n within rounding of an
 /// integer counts as that integer.
-#[must_use]
 pub fn rank(q: f64, count: u64) -> u64 {
     let exact = q.clamp(0.0, 1.0) * count as f64;
     let nearest = exact.round();
@@ -114,7 +110,6 @@ pub fn rank(q: f64, count: u64) -> u64 {
 
 impl Histogram {
     /// An empty one.
-    #[must_use]
     pub fn new() -> Self {
         let Ok(mut counts) = Hdr::new_with_bounds(1, HOUR_NS, 3) else {
             unreachable!("the bounds are constants that the library accepts");
@@ -169,37 +164,31 @@ impl Histogram {
     }
 
     /// How many values.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.len()
     }
 
     /// Whether there is no value.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
     }
 
     /// How many values were longer than an hour; they are counted as an hour.
-    #[must_use]
     pub fn overflowed(&self) -> u64 {
         self.overflowed
     }
 
     /// The smallest value; after decoding, the smallest of its bucket. `None` when empty.
-    #[must_use]
     pub fn min(&self) -> Option<u64> {
         (!self.is_empty()).then_some(self.min)
     }
 
     /// The largest value; after decoding, the largest of its bucket. `None` when empty.
-    #[must_use]
     pub fn max(&self) -> Option<u64> {
         (!self.is_empty()).then_some(self.max)
     }
 
     /// The value at a quantile (0 to 1), by the rule above; `None` when empty.
-    #[must_use]
     pub fn quantile(&self, q: f64) -> Option<u64> {
         if self.is_empty() {
             return None;
@@ -210,7 +199,6 @@ impl Histogram {
     }
 
     /// The bucket that holds the value at a quantile (0 to 1); `None` when empty. Does not allocate.
-    #[must_use]
     pub fn bucket_at(&self, q: f64) -> Option<Bucket> {
         let value = self.quantile(q)?;
         Some(Bucket {
@@ -225,7 +213,6 @@ impl Histogram {
 
     /// The value at a quantile when at least `beyond` values lie beyond it (above it for q of 0.5 and more, below it
     /// otherwise); `None` when fewer do, as such a figure would be chance.
-    #[must_use]
     pub fn quantile_if_supported(&self, q: f64, beyond: u64) -> Option<u64> {
         let count = self.count();
         let rank = rank(q, count);
@@ -234,7 +221,6 @@ impl Histogram {
     }
 
     /// How many values a quantile needs, so that [`Histogram::BEYOND`] lie beyond it.
-    #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive; `as` saturates")]
     pub fn needed(q: f64) -> u64 {
         let each = |share: f64| (Self::BEYOND as f64 / share).round() as u64;
@@ -242,7 +228,6 @@ impl Histogram {
     }
 
     /// How many values lie in buckets above that of `ns`.
-    #[must_use]
     pub fn count_above(&self, ns: u64) -> u64 {
         let top = self.counts.highest_equivalent(ns.min(HOUR_NS));
         self.iter_recorded().filter(|bucket| bucket.low_ns > top).map(|bucket| bucket.count).sum()
@@ -259,14 +244,12 @@ impl Histogram {
 
     /// The distribution that an open loop would have seen, corrected by HdrHistogram's rule for an expected interval: each
     /// value v stands for itself and for v - i, v - 2i and so on down to i (`i` is `interval_ns`).
-    #[must_use]
     pub fn corrected(&self, interval_ns: u64) -> Corrected {
         let buckets = self.iter_recorded().map(|bucket| (bucket.high_ns.min(self.max), bucket.count)).collect();
         Corrected { buckets, interval_ns: interval_ns.max(1) }
     }
 
     /// Whether both hold the same counts in the same buckets.
-    #[must_use]
     pub fn buckets_equal(&self, other: &Self) -> bool {
         self.count() == other.count() && self.iter_recorded().eq(other.iter_recorded())
     }

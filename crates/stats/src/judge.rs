@@ -10,7 +10,6 @@ pub fn turns(arms: usize, round: usize) -> impl Iterator<Item = usize> {
 }
 
 /// The figures of all cells in each round that has `cells` of them, in the order of the rounds. `figures` are rounds and figures.
-#[must_use]
 pub fn whole_rounds(figures: impl IntoIterator<Item = (u32, f64)>, cells: usize) -> Vec<Vec<f64>> {
     let mut by_round: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for (round, figure) in figures {
@@ -21,7 +20,6 @@ pub fn whole_rounds(figures: impl IntoIterator<Item = (u32, f64)>, cells: usize)
 
 /// Corrects p-values, each already corrected within its set, for the number of sets; one after the other, in the order given.
 /// With one test a set Holm's correction is valid and sharper; with several only Bonferroni's is. A set without tests does not count.
-#[must_use]
 pub fn correct_sets(sets: &[Vec<f64>]) -> Vec<f64> {
     let p = sets.concat();
     let count = sets.iter().filter(|set| !set.is_empty()).count();
@@ -59,7 +57,6 @@ pub enum Judgement {
 impl Evidence {
     /// A difference is claimed where p is at most `level`, the interval excludes 0, and the difference matters. Without interval and p
     /// nothing is.
-    #[must_use]
     pub fn judge(&self, level: f64) -> Judgement {
         let within = |far: f64| self.interval.is_some_and(|[low, high]| low > -far && high < far);
         if self.interval.is_none() && self.p.is_none() {

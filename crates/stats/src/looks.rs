@@ -26,7 +26,6 @@ impl Looks {
 
     /// The looks of a comparison that takes up to `most` samples a side. `level` is the chance that any look claims a
     /// difference between equals. `None` where so few samples cannot show any difference.
-    #[must_use]
     pub fn up_to(most: usize, level: f64) -> Option<Self> {
         let last = most.min(Self::MOST);
         if last < samples_needed(1, level) {
@@ -40,20 +39,17 @@ impl Looks {
     }
 
     /// Whether to look at so many samples a side.
-    #[must_use]
     pub fn is_due(&self, samples: usize) -> bool {
         self.at.contains(&samples)
     }
 
     /// The samples a side of the last look.
-    #[must_use]
     pub fn last(&self) -> usize {
         self.at.last().copied().unwrap_or_default()
     }
 
     /// What the p of each look is compared with, and what its interval leaves out. A comparison that has to end between
     /// two looks may look once more at this level, in the place of the next look.
-    #[must_use]
     pub fn level(&self) -> f64 {
         self.level
     }

@@ -24,7 +24,6 @@ impl Default for Moments {
 
 impl Moments {
     /// Of no values.
-    #[must_use]
     pub const fn new() -> Self {
         Self { count: 0, sum: 0, squares: 0, min: u64::MAX, max: 0 }
     }
@@ -61,31 +60,26 @@ impl Moments {
     }
 
     /// How many values.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
     /// Their exact sum.
-    #[must_use]
     pub fn sum(&self) -> u128 {
         self.sum
     }
 
     /// The smallest; `None` of no values.
-    #[must_use]
     pub fn min(&self) -> Option<u64> {
         (self.count > 0).then_some(self.min)
     }
 
     /// The largest; `None` of no values.
-    #[must_use]
     pub fn max(&self) -> Option<u64> {
         (self.count > 0).then_some(self.max)
     }
 
     /// The mean; `None` of no values.
-    #[must_use]
     pub fn mean(&self) -> Option<f64> {
         if self.count == 0 {
             return None;
@@ -109,13 +103,11 @@ impl Moments {
     }
 
     /// Sample standard deviation (n − 1), the papers' jitter; `None` with fewer than 2 values.
-    #[must_use]
     pub fn stdev(&self) -> Option<f64> {
         (self.count > 1).then(|| (self.spread().max(0.0) / (self.count - 1) as f64).sqrt())
     }
 
     /// Population standard deviation (n), which ping calls mdev; `None` of no values.
-    #[must_use]
     pub fn mdev(&self) -> Option<f64> {
         (self.count > 0).then(|| (self.spread().max(0.0) / self.count as f64).sqrt())
     }

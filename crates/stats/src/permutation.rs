@@ -38,7 +38,6 @@ pub struct Joint {
 /// Tests several quantities of two sets of repetitions at once, two-sided, by means. `first` and `second` hold one list a
 /// quantity; the lists of a set are equally long, and place k of each belongs to the same repetition. `None` when a set is
 /// empty, when lists differ in length, or when a figure is not finite.
-#[must_use]
 pub fn joint_permutation_test(first: &[Vec<f64>], second: &[Vec<f64>], seed: u64) -> Option<Joint> {
     let (left, right) = (first.first()?.len(), second.first()?.len());
     let even = first.iter().all(|list| list.len() == left) && second.iter().all(|list| list.len() == right);
@@ -109,7 +108,6 @@ fn standardised(first: &[f64], second: &[f64]) -> Option<Vec<f64>> {
 
 /// The smallest p that two sets of these sizes can reach, however far apart they lie: both extreme dealings of all. (Of
 /// sets that differ in size only one is extreme when the centres are means; this is the bound for equal sizes.)
-#[must_use]
 pub fn smallest_p(first: usize, second: usize) -> f64 {
     match dealings(first + second, first) {
         Some(ways) if ways > 0 => (2.0 / ways as f64).min(1.0),
@@ -119,7 +117,6 @@ pub fn smallest_p(first: usize, second: usize) -> f64 {
 
 /// The smallest number of samples a side with which `tests` comparisons at once, corrected, can reach `level` at all; 64 where
 /// more are needed.
-#[must_use]
 pub fn samples_needed(tests: usize, level: f64) -> usize {
     (2..=64).find(|count| smallest_p(*count, *count) * tests.max(1) as f64 <= level).unwrap_or(64)
 }
@@ -127,7 +124,6 @@ pub fn samples_needed(tests: usize, level: f64) -> usize {
 /// Holm's correction (S. Holm, "A simple sequentially rejective multiple test procedure", 1979): p-values of several tests
 /// at once, each raised so that the chance of even one false finding among all stays below the level that it is compared
 /// with. In the order given; at most 1.
-#[must_use]
 pub fn holm(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     let value = |place: usize| p.get(place).copied().unwrap_or(1.0);

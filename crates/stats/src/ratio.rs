@@ -4,13 +4,11 @@ use crate::{Evidence, Judgement, LEVEL};
 use std::fmt;
 
 /// The mean of some values; absent for none.
-#[must_use]
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// Median of values in any order; the mean of the middle two for an even number.
-#[must_use]
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -33,7 +31,6 @@ pub struct Ratio {
 
 impl Ratio {
     /// What its interval shows.
-    #[must_use]
     pub fn judge(&self) -> Judgement {
         // Without a test the level plays no part.
         let interval = Some([self.low.ln(), self.high.ln()]);
@@ -54,7 +51,6 @@ impl fmt::Display for Ratio {
 /// estimate on logarithms with the interval of the signed-rank test (Hollander & Wolfe, Nonparametric Statistical Methods, 3.2 and
 /// 3.3, normal approximation); of fewer than 6 figures the bounds are the range. A round in which the host took the CPU away from one of the two tools moves it no more than any
 /// other round does.
-#[must_use]
 pub fn ratio(ours: &[f64], theirs: &[f64]) -> Ratio {
     let logs: Vec<f64> = ours.iter().zip(theirs).map(|(a, b)| (a / b).ln()).collect();
     let count = logs.len();

@@ -94,14 +94,12 @@ const TICKS: [(u32, u64); 3] = [(250, 4_000_000), (100, 10_000_000), (125, 8_000
 
 /// Whether a single stall is as long as one of RT throttling or the fair server. With a spinning real-time
 /// thread that is evidence enough; without one it is not.
-#[must_use]
 pub fn is_throttling_stall(duration_ns: u64) -> bool {
     THROTTLED_NS.contains(&duration_ns)
 }
 
 /// Finds periodic stalls in slow messages, each given as (send time, duration) in ns, in any order. The known ones come
 /// first. Random outliers, however many, are none.
-#[must_use]
 pub fn find(slow: &[(u64, u64)]) -> Vec<Stall> {
     let mut left = slow.to_vec();
     left.sort_unstable();

@@ -62,7 +62,6 @@ fn t_below(t: f64, df: f64) -> f64 {
 
 /// The quantile of Student's t: the value that t with `df` degrees of freedom (1 and more) stays below with chance
 /// `p`. Accurate to 1e-9 relative for p between 0.0001 and 0.9999. NaN for a p or df outside (0, 1) and [1, ∞).
-#[must_use]
 pub fn t_quantile(p: f64, df: f64) -> f64 {
     if !(p > 0.0 && p < 1.0 && df >= 1.0) {
         return f64::NAN;
@@ -98,7 +97,6 @@ pub fn t_quantile(p: f64, df: f64) -> f64 {
 }
 
 /// The chance that Student's t with `df` degrees of freedom (1 and more) is above `t`.
-#[must_use]
 pub fn t_tail(t: f64, df: f64) -> f64 {
     t_below(-t, df)
 }
@@ -115,7 +113,6 @@ fn mean_and_stdev(values: &[f64]) -> Option<(f64, f64)> {
 
 /// Mean and half-width of its 95 % confidence interval (Student's t) of independent figures, such as one a pass or a
 /// repetition. `None` with fewer than 3, where the interval would be wider than it is useful.
-#[must_use]
 pub fn interval_of(values: &[f64]) -> Option<(f64, f64)> {
     if values.len() < 3 {
         return None;
@@ -126,7 +123,6 @@ pub fn interval_of(values: &[f64]) -> Option<(f64, f64)> {
 }
 
 /// Coefficient of variation: sample standard deviation over mean. `None` with fewer than 2 values or a mean of 0.
-#[must_use]
 pub fn cv(values: &[f64]) -> Option<f64> {
     let (mean, stdev) = mean_and_stdev(values)?;
     (mean != 0.0).then(|| stdev / mean.abs())

@@ -81,7 +81,6 @@ impl Tally {
 
     /// The bucket that holds the value at a quantile of a histogram's values and these together; `None` when both are empty.
     /// Does not allocate.
-    #[must_use]
     pub fn bucket_beside(&self, histogram: &Histogram, q: f64) -> Option<Bucket> {
         let rank = crate::histogram::rank(q, histogram.count() + self.total);
         let here = self.touched().iter().zip(self.first..).filter(|(count, _)| **count > 0);
@@ -109,7 +108,6 @@ impl<const HALF_BITS: u32> Buckets<HALF_BITS> {
     pub(crate) const BUCKETS: usize = ((HOUR_NS.ilog2() + 2 - HALF_BITS) as usize) << HALF_BITS;
 
     /// An empty one (135 KB with 3 digits, 18 KB with 2), written once so that no page fault comes later.
-    #[must_use]
     pub fn new() -> Self {
         let mut counts = vec![1_u32; Self::BUCKETS].into_boxed_slice();
         std::hint::black_box(&mut counts).fill(0);
@@ -135,13 +133,11 @@ impl<const HALF_BITS: u32> Buckets<HALF_BITS> {
     }
 
     /// How many values it holds.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.total
     }
 
     /// How many of them were longer than an hour; they are counted as an hour.
-    #[must_use]
     pub fn overflowed(&self) -> u64 {
         self.overflowed
     }
@@ -166,13 +162,11 @@ impl<const HALF_BITS: u32> Buckets<HALF_BITS> {
     }
 
     /// The value at a quantile by the rule of [`Histogram::quantile`]; `None` when empty.
-    #[must_use]
     pub fn quantile(&self, q: f64) -> Option<u64> {
         self.bucket_at(q).map(|bucket| bucket.high_ns)
     }
 
     /// The bucket that holds the value at a quantile; `None` when empty.
-    #[must_use]
     pub fn bucket_at(&self, q: f64) -> Option<Bucket> {
         if self.total == 0 {
             return None;

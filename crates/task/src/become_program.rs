@@ -10,7 +10,6 @@ use std::process::Command;
 ///
 /// With `stopped` the program stops before its first instruction for [`crate::lock_and_prefault`] of the parent, which
 /// must be waiting for it.
-#[must_use]
 pub fn become_program(
     program: &OsString,
     args: &[OsString],

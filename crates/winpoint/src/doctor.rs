@@ -175,14 +175,12 @@ pub struct Finding {
 
 impl Finding {
     /// Whether it is as the article has it; absent where the article gives no value.
-    #[must_use]
     pub fn as_in_article(&self) -> Option<bool> {
         (!self.setting.article.is_empty()).then(|| self.value.as_deref() == Some(self.setting.article))
     }
 }
 
 /// Reads all settings.
-#[must_use]
 pub fn examine(reader: &Reader) -> Vec<Finding> {
     let value = |setting: &Setting| match setting.place {
         Place::Dword { key, value } => {
@@ -223,7 +221,6 @@ fn plan(guid: String) -> String {
 }
 
 /// The findings for people.
-#[must_use]
 pub fn text(findings: &[Finding]) -> String {
     let mut text = String::new();
     for finding in findings {

@@ -39,7 +39,6 @@ pub(crate) struct PassFacts {
 }
 
 /// Wall clock in nanoseconds since 1970.
-#[must_use]
 pub fn now_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)

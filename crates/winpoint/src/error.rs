@@ -61,7 +61,6 @@ pub enum WinpointError {
 
 impl WinpointError {
     /// 2 for what a person asked wrongly, else 1.
-    #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Address { .. }

@@ -18,7 +18,6 @@ pub struct RateBudget {
 
 impl RateBudget {
     /// Of `pps` messages a second, in ticks of this rate.
-    #[must_use]
     pub fn new(rate: TickRate, pps: u32) -> Self {
         let second = rate.ticks(1_000_000_000);
         let wide = (u128::from(second) << 32) / u128::from(pps.max(1));

@@ -236,7 +236,6 @@ pub struct StopReport {
 
 impl StopReport {
     /// What a result says of this end, which was told `spec` and has the data address `address`.
-    #[must_use]
     pub fn into_end(self, spec: EndSpec, host: Option<String>, address: Option<String>) -> EndReport {
         let Self { usage, counters, stack_environment, preloads, frame_backend, carried, .. } = self;
         EndReport { spec, host, address, usage, counters, stack_environment, preloads, frame_backend, carried }

@@ -22,7 +22,6 @@ pub fn write(number: u64, realtime_ns: u64, message: &mut [u8]) {
 }
 
 /// The number of a message that came whole.
-#[must_use]
 pub fn read(message: &[u8]) -> Option<u64> {
     let number = get(message, 0)?;
     let head = if message.len() < PATTERN { LEAST_BYTES } else { PATTERN };
@@ -56,7 +55,6 @@ impl Ping {
     }
 
     /// Reads it; none where a message is no ping or did not come whole.
-    #[must_use]
     pub fn read(message: &[u8]) -> Option<Self> {
         if message.get(25..28)? != MAGIC {
             return None;

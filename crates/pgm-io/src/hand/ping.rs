@@ -39,13 +39,11 @@ pub struct PingReflector {
 
 impl PingReflector {
     /// Answers that came.
-    #[must_use]
     pub fn answers(&self) -> u64 {
         self.rtt.iter().map(Histogram::count).sum()
     }
 
     /// Round trips of all answers, in ns.
-    #[must_use]
     pub fn all(&self) -> Histogram {
         let mut all = Histogram::new();
         self.rtt.iter().for_each(|part| all.merge(part));
@@ -132,13 +130,11 @@ impl<'a> Pinger<'a> {
     }
 
     /// Reflectors that answered at least once.
-    #[must_use]
     pub fn answered(&self) -> usize {
         self.reflectors.iter().filter(|reflector| reflector.answers() > 0).count()
     }
 
     /// Reflectors that never answered: heard, expected or refused.
-    #[must_use]
     pub fn silent(&self, counts: &PgmSocketCounts) -> usize {
         let refused = usize::try_from(counts.receiver.sources_refused).unwrap_or(usize::MAX);
         let known = self.reflectors.len().saturating_add(refused).max(self.options.reflectors).max(1);

@@ -70,7 +70,6 @@ pub enum EndReason {
 
 impl EndReason {
     /// The word for it.
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Count => "count",

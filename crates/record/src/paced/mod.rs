@@ -99,7 +99,6 @@ pub struct Paced {
 
 impl Paced {
     /// Takes the memory that does not depend on the length of the run.
-    #[must_use]
     pub fn new(mut config: PacedConfig) -> Self {
         if config.peers.is_empty() {
             config.peers.push(PacedPeer::default());
@@ -399,13 +398,11 @@ impl Paced {
     }
 
     /// Answers counted in the latency so far.
-    #[must_use]
     pub fn received(&self) -> u64 {
         self.rtt.moments.count()
     }
 
     /// Messages lost so far.
-    #[must_use]
     pub fn lost(&self) -> u64 {
         self.peers.iter().map(|peer| peer.counts.lost).sum()
     }
@@ -437,7 +434,6 @@ impl Paced {
 
     /// Makes figures of all samples; [`Recorded::pace`] is there. With a clock map, outliers and the log get wall-clock
     /// times.
-    #[must_use]
     pub fn finish(mut self, clock: Option<&ClockMap>) -> Recorded {
         let (rate, kind) = (self.config.rate, self.config.kind);
         let times = Times::new(rate, self.first, clock);

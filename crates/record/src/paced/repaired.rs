@@ -41,7 +41,6 @@ pub struct RepairFigures {
 
 impl RepairFigures {
     /// The section of the result.
-    #[must_use]
     pub fn report(self, spec: &PgmSpec, ends: Vec<PgmEnd>) -> PgmReport {
         PgmReport {
             carrier: spec.carrier,
@@ -57,7 +56,6 @@ impl RepairFigures {
 
 /// Why PGM lost messages for good at an end, if it did. That they are missing is counted elsewhere. Of `several` reflectors
 /// one is called by its host.
-#[must_use]
 pub fn lost_for_good(spec: &PgmSpec, end: &PgmEnd, several: bool) -> Option<Finding> {
     let counts = &end.counts;
     (counts.lost > 0).then(|| {

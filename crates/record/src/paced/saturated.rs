@@ -48,7 +48,6 @@ pub struct Delivered {
 
 impl Delivered {
     /// Of a measurement; nothing where it has no rate or nothing was asked for.
-    #[must_use]
     pub fn of(recorded: &Recorded) -> Option<Self> {
         let rate = &recorded.pace.as_deref()?.rate;
         let messages = &recorded.messages;
@@ -78,7 +77,6 @@ impl RemoteEnd<'_> {
 }
 
 /// Who could not keep up, if the rate was not held.
-#[must_use]
 pub fn saturated(recorded: &Recorded, evidence: &RateEvidence<'_>) -> Option<Saturated> {
     let pace = recorded.pace.as_deref()?;
     fell_behind(recorded, pace, evidence).or_else(|| lost(recorded, pace, evidence))

@@ -4,7 +4,6 @@ use super::{FlowCounted, add};
 use model::stream::{StreamInterval, StreamReceived};
 
 /// Sums up flows. Jitter is that of a flow, so its mean over flows is given, and the largest of any.
-#[must_use]
 pub fn merge(flows: &[FlowCounted]) -> StreamReceived {
     let counts = || flows.iter().map(|flow| &flow.counts);
     let interval_ns = counts().map(|flow| flow.interval_ns).max().unwrap_or(0).max(1);
@@ -42,7 +41,6 @@ pub fn merge(flows: &[FlowCounted]) -> StreamReceived {
 }
 
 /// What is known of a receiver that vanished: the seconds that it reported before.
-#[must_use]
 pub fn from_intervals(reported: &[StreamInterval]) -> StreamReceived {
     let mut sum = StreamInterval::default();
     reported.iter().for_each(|interval| add(&mut sum, interval));

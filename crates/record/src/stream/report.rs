@@ -26,7 +26,6 @@ const REACHED: f64 = 0.99;
 
 impl FlowEnds<'_> {
     /// Datagrams that the sending end sent and that never came. Without its count, what the numbers tell.
-    #[must_use]
     pub fn lost(&self) -> Option<u64> {
         let received = self.received.filter(|_| self.datagrams)?;
         let sent = self.sent.map_or(received.passed, |sent| sent.datagrams.max(received.passed));
@@ -58,7 +57,6 @@ fn per_second(amount: f64, ns: u64) -> f64 {
 }
 
 /// The figures of one direction.
-#[must_use]
 pub fn flow_report(sides: &FlowEnds<'_>) -> FlowReport {
     let none = StreamReceived::default();
     let received = sides.received.unwrap_or(&none);
@@ -87,7 +85,6 @@ pub fn flow_report(sides: &FlowEnds<'_>) -> FlowReport {
 
 /// The direction second by second, as the receiving end saw it; of TCP also what the sending end's kernel told. What was
 /// lost behind the last number that came is in the last interval.
-#[must_use]
 pub fn series(sides: &FlowEnds<'_>) -> Vec<Series> {
     let mut all = Vec::new();
     let Some(received) = sides.received.filter(|received| !received.intervals.is_empty()) else { return all };
@@ -132,7 +129,6 @@ pub fn series(sides: &FlowEnds<'_>) -> Vec<Series> {
 }
 
 /// Bits and datagrams a second that were asked for, of one direction; absent: as fast as it goes.
-#[must_use]
 pub fn asked(spec: &StreamSpec, size: u32, datagrams: bool) -> (Option<f64>, Option<f64>) {
     let bits = f64::from(size) * 8.0;
     let bps = spec.rate_bps.map(|bps| bps as f64).or_else(|| spec.rate_pps.map(|pps| pps * bits));
@@ -141,7 +137,6 @@ pub fn asked(spec: &StreamSpec, size: u32, datagrams: bool) -> (Option<f64>, Opt
 }
 
 /// What is worth knowing about one direction: a rate that was not reached, datagrams nobody could place.
-#[must_use]
 pub fn findings(sides: &FlowEnds<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     let (Some(asked), _) = asked(sides.spec, sides.size, sides.datagrams) else { return found };

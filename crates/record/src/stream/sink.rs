@@ -16,7 +16,6 @@ pub struct FlowSink<'a> {
 impl<'a> FlowSink<'a> {
     /// For datagrams of `size` bytes. `origin_ns` is the stream's first arrival over all flows, 0 before it; `missing`
     /// gets the numbers that are missing so far.
-    #[must_use]
     pub fn new(counter: FlowCounter, size: usize, origin_ns: &'a AtomicU64, missing: &'a AtomicU64) -> Self {
         Self { counter, size, origin_ns, missing, now_ns: 0 }
     }
@@ -65,7 +64,6 @@ impl<'a> FlowSink<'a> {
     }
 
     /// What was counted.
-    #[must_use]
     pub fn finish(self) -> FlowCounted {
         self.counter.finish()
     }

@@ -60,7 +60,6 @@ impl Stopper {
     }
 
     /// Asks, and wakes the thread each millisecond until it answers or ends, or the time is over. Whether it answered or ended.
-    #[must_use]
     pub fn stop(&self, timeout: Duration) -> bool {
         self.request();
         let start = Instant::now();

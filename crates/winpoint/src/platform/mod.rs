@@ -65,14 +65,12 @@ pub struct SystemFacts {
 }
 
 /// A clock for short times, in ticks: QueryPerformanceCounter on Windows.
-#[must_use]
 #[inline]
 pub fn ticks() -> u64 {
     system::ticks()
 }
 
 /// What a tick is.
-#[must_use]
 pub fn tick_rate() -> TickRate {
     match system::ticks_per_second() {
         1_000_000_000 => TickRate::NANOSECONDS,
@@ -103,19 +101,16 @@ pub fn place(placement: &Placement) -> Result<(), PlatformError> {
 }
 
 /// The MTU in bytes of the interface that has this address, where the system tells it.
-#[must_use]
 pub fn mtu(address: Ipv4Addr) -> Option<u32> {
     system::mtu(address).filter(|mtu| *mtu > 0)
 }
 
 /// What this system is.
-#[must_use]
 pub fn facts() -> SystemFacts {
     system::facts()
 }
 
 /// What the doctor reads with; absent on a system without a registry.
-#[must_use]
 pub fn reader() -> Option<Reader> {
     system::reader()
 }
