@@ -56,7 +56,6 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// All tests in a guest.
     pub(crate) fn in_a_guest() -> Self {
         Self { guest: true, ..Self::default() }
     }
@@ -165,7 +164,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Counts> {
 #[derive(Default)]
 pub(crate) struct Harness {
     pub(crate) counts: Counts,
-    /// Whether the harness came to its end.
     pub(crate) finished: bool,
     quiet: bool,
 }
@@ -247,7 +245,6 @@ pub(crate) fn cargo_test(
     })
 }
 
-/// A line that tests printed.
 pub(crate) struct Line {
     pub(crate) text: String,
     /// On standard output, not on standard error: a test may write there past the harness.

@@ -81,14 +81,12 @@ pub(crate) struct Worker {
     /// When the agent loses its patience.
     pub(crate) deadline: Option<Instant>,
     pub(crate) started: Instant,
-    /// Lines of results.
     pub(crate) measured: Vec<Vec<u8>>,
     pub(crate) report: Option<LoadReport>,
     pub(crate) failed: Option<(u8, String)>,
     pub(crate) done: bool,
     /// Whether it was cancelled before it was ready, so that the request that started it is still to be answered.
     pub(crate) cancelled: bool,
-    /// How it ended, once it has.
     pub(crate) end: Option<String>,
     /// Whether the process is known to have ended while its stdout has not closed yet.
     pub(crate) exited: bool,

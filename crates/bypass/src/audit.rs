@@ -52,7 +52,6 @@ struct Counts {
     why_not: Option<String>,
 }
 
-/// Counts calls.
 #[derive(Default)]
 pub struct Audit {
     threads: HashMap<u32, Code>,

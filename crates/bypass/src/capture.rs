@@ -59,7 +59,6 @@ pub fn named(folder: &Path, wanted: &str) -> Result<Vec<Process>, BypassError> {
     })
 }
 
-/// Whether frames come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CaptureState {
     /// No program copies frames yet.
@@ -82,7 +81,6 @@ struct ProgramPage {
     has_begun: bool,
 }
 
-/// A capture of one program.
 #[derive(Debug)]
 pub struct Capture {
     ring: TapReader,

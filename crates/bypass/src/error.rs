@@ -3,7 +3,6 @@
 use std::io;
 use std::path::PathBuf;
 
-/// A step that failed.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages tell what each field is")]
 pub enum BypassError {
@@ -27,7 +26,6 @@ pub enum BypassError {
     /// The page is in the other user's folder.
     #[error("process {pid} belongs to user {user}: use this command as that user")]
     OtherUser { pid: u32, user: u32 },
-    /// Several programs fit.
     #[error("several programs fit: name one by its process id: {}", names.join(", "))]
     Several { names: Vec<String> },
     /// The kernel carries its packets.

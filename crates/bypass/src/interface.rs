@@ -6,7 +6,6 @@ use xsk::Backend;
 /// An interface that can be used, and how its frames get past the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name.
     pub name: String,
     /// The back-end that was asked for; none: the interface decides when the program opens it.
     pub backend: Option<Backend>,

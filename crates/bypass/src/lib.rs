@@ -4,6 +4,7 @@
 //! finds it, [`Settings`] says how it shall behave, [`examine`] says whether a program can be accelerated at all, and
 //! [`pages`] reads what the library reports of each process. [`Capture`] reads the frames of a process, and [`Recording`] writes them
 //! into a file. [`measure_ways`] compares the ways past the kernel, and [`recommend_way`] judges them.
+#![expect(missing_docs, reason = "what has no comment is what its name says")]
 
 mod audit;
 mod capture;

@@ -27,7 +27,6 @@ pub fn folder() -> PathBuf {
     }
 }
 
-/// The library on disk.
 #[derive(Debug)]
 pub struct Library {
     file: PathBuf,

@@ -26,13 +26,11 @@ const BUILT_IN: [(&str, &str); 3] = [
 /// A value, and where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Effective {
-    /// Name of the setting.
     pub name: &'static str,
     /// Its unit; empty for a plain number.
     pub unit: &'static str,
     /// The value.
     pub value: u64,
-    /// What it does.
     pub what: &'static str,
     /// `default`, `profile NAME`, `profile NAME, program NAME` or the name of a variable.
     pub from: String,
@@ -153,7 +151,6 @@ impl Settings {
     }
 }
 
-/// A key and value of a profile.
 fn entry(key: &str, value: &Value) -> Result<(&'static Setting, u64), String> {
     let setting = SETTINGS.iter().find(|setting| setting.name == key).ok_or_else(|| unknown(key))?;
     let number = value.as_integer().and_then(|number| u64::try_from(number).ok());

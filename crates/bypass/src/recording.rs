@@ -20,7 +20,6 @@ pub struct CaptureLimits {
     pub length: Option<Duration>,
 }
 
-/// A capture and its file.
 pub struct Recording {
     capture: Capture,
     file: CaptureFile,

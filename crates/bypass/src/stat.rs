@@ -46,7 +46,6 @@ impl Calls {
         }
     }
 
-    /// All calls.
     pub fn all(&self) -> u64 {
         self.ready + self.found + self.slept + self.interrupted + self.timed_out + self.not_spun
     }
@@ -55,15 +54,12 @@ impl Calls {
 /// Why sockets or calls were left to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct FallBack {
-    /// The reason's word.
     pub reason: &'static str,
-    /// What it means.
     pub what: &'static str,
     /// How often it applied.
     pub times: u64,
 }
 
-/// A socket of a process.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Socket {
     /// Descriptor.
@@ -82,7 +78,6 @@ pub struct Socket {
     pub reason: Option<&'static str>,
     /// Whether the kernel polls its network device for it.
     pub busy_polled: bool,
-    /// What became of its calls.
     pub calls: Calls,
     /// Of a connection on the stack in the process.
     pub connection: Option<Connection>,
@@ -104,7 +99,6 @@ pub struct Connection {
 /// The interface of a stack in a process.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Carrier {
-    /// The interface.
     pub interface: String,
     /// How frames get past the kernel.
     pub backend: &'static str,
@@ -125,13 +119,11 @@ pub struct Process {
     pub pid: u32,
     /// Its name when it was started, at most 15 bytes.
     pub name: String,
-    /// Its settings.
     pub settings: BTreeMap<&'static str, u64>,
     /// What became of calls, by kind.
     pub calls: BTreeMap<&'static str, Calls>,
     /// Why sockets or calls were left to the kernel.
     pub fall_backs: Vec<FallBack>,
-    /// Its sockets.
     pub sockets: Vec<Socket>,
     /// Sockets that found no room in the page.
     pub unlisted: u64,
@@ -290,7 +282,6 @@ const STATES: [&str; 11] = [
     "closing",
 ];
 
-/// What the kernel shows of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct KernelSocket {
     local: SocketAddr,

@@ -36,7 +36,6 @@ impl Candidate {
         [Self::Block, Self::Spin].into_iter().chain(frames).chain([Self::Memory])
     }
 
-    /// In tables.
     pub fn name(self) -> String {
         match self {
             Self::Block => "kernel UDP, block".to_owned(),
@@ -46,7 +45,6 @@ impl Candidate {
         }
     }
 
-    /// In documents.
     pub fn word(self) -> &'static str {
         match self {
             Self::Block => "kernel-block",
@@ -57,7 +55,6 @@ impl Candidate {
     }
 }
 
-/// What one round found.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RoundFigures {
     /// RTT/2.
@@ -89,10 +86,8 @@ impl RoundFigures {
     }
 }
 
-/// All rounds of one way.
 #[derive(Debug)]
 pub struct WayRounds {
-    /// Which.
     pub way: Candidate,
     /// A round that could not be trusted has none.
     pub rounds: Vec<Option<RoundFigures>>,
@@ -153,7 +148,6 @@ impl WayRounds {
     }
 }
 
-/// How all ways are measured.
 #[derive(Debug, Clone)]
 pub struct WaySettings {
     /// Message size in bytes.

@@ -18,7 +18,6 @@ pub(crate) struct CellLoads {
     pub(crate) reports: Vec<(String, LoadReport)>,
 }
 
-/// A measured cell.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) measured: Measured,

@@ -9,9 +9,7 @@ use store::StoreError;
 
 /// A campaign that could not begin or go on.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum CampaignError {
-    /// The plan is wrong.
     #[error(transparent)]
     Plan(#[from] ModelError),
     /// The run directory cannot be written or read.

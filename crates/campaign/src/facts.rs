@@ -21,7 +21,6 @@ impl Gathered {
         Self { substrate: substrate(plan, &machines, std::iter::empty()), machines, hosts }
     }
 
-    /// The machine of each host.
     pub(crate) fn by_host(&self) -> BTreeMap<String, MachineFacts> {
         let machine = |host: &RunHost| self.machines.get(&host.facts.boot_id).cloned();
         self.hosts.iter().filter_map(|(name, host)| Some((name.clone(), machine(host)?))).collect()

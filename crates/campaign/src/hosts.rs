@@ -14,7 +14,6 @@ pub struct WorkerId(pub u32);
 
 /// What can go wrong on a host. One line each.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum HostError {
     /// The agent's pipe broke, so nothing more can be asked of the host. Exit code 5.
     #[error("host '{host}' was lost: {why}")]
@@ -35,7 +34,6 @@ pub enum HostError {
 /// A probe, or a load that becomes steady, is cancelled within about a tenth of a second once `stop` is raised, and
 /// [`HostError::Interrupted`] comes back; the other calls are short and end by themselves.
 pub trait Hosts: Boot {
-    /// What the machine and the host are.
     fn facts(&mut self, host: &str) -> Result<(MachineFacts, HostFacts), HostError>;
 
     /// The address that messages to this host are sent to, where one is known.
@@ -80,7 +78,6 @@ pub trait Hosts: Boot {
         started: &mut Vec<(String, WorkerId)>,
     ) -> Result<(), HostError>;
 
-    /// Ends a load.
     fn stop_load(&mut self, host: &str, load: WorkerId) -> Result<LoadReport, HostError>;
 
     /// Starts an endpoint and waits until it listens; gives back the address and port of its control connection.
@@ -91,7 +88,6 @@ pub trait Hosts: Boot {
         stack: &StackPlan,
     ) -> Result<(WorkerId, String), HostError>;
 
-    /// Ends an endpoint.
     fn stop_endpoint(&mut self, host: &str, endpoint: WorkerId) -> Result<(), HostError>;
 
     /// Measures and waits for the end. `limit`: how long it may take before it counts as hung. `live` gets the intervals of

@@ -4,6 +4,7 @@
 //! ([`run`]) and written to a run directory that a kill at any moment leaves usable ([`resume`]). This crate starts no
 //! process and opens no socket itself: it tells agents what to do, through [`Hosts`]. It prints nothing: what happens
 //! goes to an [`Observer`].
+#![expect(missing_docs, reason = "what has no comment is what its name says")]
 
 mod attach;
 mod boot;

@@ -6,32 +6,63 @@ use std::path::Path;
 
 /// One thing that happened. `eta_ns` is the estimate until the end, the present cell included; attempts count from 1.
 #[derive(Debug, Clone, Copy)]
-#[expect(missing_docs, reason = "the words of a variant say what its fields are")]
 pub enum Progress<'a> {
-    /// All hosts answered with their facts.
-    HostsReady { hosts: &'a [String], substrate: Substrate },
+    HostsReady {
+        hosts: &'a [String],
+        substrate: Substrate,
+    },
     /// The run directory is there.
-    RunOpened { path: &'a Path, steps: usize, done: usize, eta_ns: u64 },
+    RunOpened {
+        path: &'a Path,
+        steps: usize,
+        done: usize,
+        eta_ns: u64,
+    },
     /// What takes long before the first cell.
     Note(&'a str),
     /// Something worth a line on stderr that does not stop the run.
     Warning(&'a str),
     /// A machine or host was prepared for the cells that follow.
-    Prepared { prepared: &'a Prepared },
+    Prepared {
+        prepared: &'a Prepared,
+    },
     /// A machine or host was put back as it was.
-    Restored { agent: &'a str },
+    Restored {
+        agent: &'a str,
+    },
     /// Hosts are brought to a kernel.
-    Booting { kernel: &'a model::KernelChoice, attempt: u32, attempts: u32 },
+    Booting {
+        kernel: &'a model::KernelChoice,
+        attempt: u32,
+        attempts: u32,
+    },
     /// They run it.
-    Booted { kernel: &'a model::KernelChoice, took_ns: u64 },
+    Booted {
+        kernel: &'a model::KernelChoice,
+        took_ns: u64,
+    },
     /// A cell begins.
-    CellStarted { step: &'a RunStep, eta_ns: u64 },
+    CellStarted {
+        step: &'a RunStep,
+        eta_ns: u64,
+    },
     /// An interval of the cell that is measured is over.
-    Interval { step: &'a RunStep, interval: &'a LiveInterval },
+    Interval {
+        step: &'a RunStep,
+        interval: &'a LiveInterval,
+    },
     /// A cell is measured and on disk.
-    CellDone { step: &'a RunStep, result: &'a ResultDocument, eta_ns: u64 },
+    CellDone {
+        step: &'a RunStep,
+        result: &'a ResultDocument,
+        eta_ns: u64,
+    },
     /// A cell failed; the run goes on.
-    CellFailed { step: &'a RunStep, why: &'a str, eta_ns: u64 },
+    CellFailed {
+        step: &'a RunStep,
+        why: &'a str,
+        eta_ns: u64,
+    },
 }
 
 /// Watches a campaign. Called between cells, and while one is measured only with [`Progress::Interval`], which has to be

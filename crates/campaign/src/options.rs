@@ -10,7 +10,6 @@ pub const RESUME_LINK: &str = "/var/lib/windhover/resume";
 
 /// Options of [`crate::run`] and [`crate::resume`].
 #[derive(Debug, Clone)]
-#[expect(missing_docs, reason = "what is not said follows from its name")]
 pub struct Options {
     /// Folder that the run directory is made in.
     pub output: PathBuf,

@@ -25,7 +25,6 @@ use std::collections::BTreeMap;
 pub struct PlannedCell {
     /// Place in execution order, from 1.
     pub index: u32,
-    /// The cell.
     pub cell: Cell,
     /// Which repetition, from 1.
     pub repetition: u32,

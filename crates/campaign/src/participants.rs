@@ -67,7 +67,6 @@ impl Participants {
         Ok(participants)
     }
 
-    /// The reflectors of a cell.
     pub(crate) fn reflectors_of(&self, cell: &model::Cell) -> &[(String, IpAddr)] {
         let most = cell.reflectors.map_or(usize::MAX, |count| count as usize);
         self.reflectors.get(..most).unwrap_or(&self.reflectors)

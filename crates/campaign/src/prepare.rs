@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What one agent shall keep in force.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Preparation {
-    /// The shield of its machine.
     pub shield: Option<ShieldSpec>,
     /// Settings of its machine or host.
     pub settings: Vec<Setting>,

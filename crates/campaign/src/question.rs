@@ -10,7 +10,6 @@ use std::fmt;
 /// A question with the cells that it compares.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuestionCells {
-    /// What is asked.
     pub question: Question,
     /// The values of its axis, the first one compared with each other one.
     pub values: Vec<String>,
@@ -37,7 +36,6 @@ pub fn asked(plan: &Plan, cells: &[Cell]) -> Vec<QuestionCells> {
 pub struct Unanswerable {
     /// The fewest samples of a cell: repetitions, or of kernels visits.
     pub samples: u32,
-    /// What a sample is.
     unit: &'static str,
     /// Comparisons of the plan: its pairs of cells, the quantities of one tested together.
     pub tests: usize,

@@ -35,7 +35,6 @@ pub(crate) struct LabHosts {
 /// only their own. No host of a lab has a name of more than one letter.
 const MACHINE: &str = "machine";
 
-/// Opens agents.
 #[derive(Debug)]
 struct Opener {
     program: PathBuf,
@@ -261,7 +260,6 @@ impl LabHosts {
     }
 }
 
-/// The guest of a lab with a kernel of the axis.
 fn guest_of(plan: &LabPlan, kernel: &KernelChoice) -> GuestSpec {
     let words = std::iter::once(kernel.what.as_str()).chain(kernel.words.iter().map(String::as_str));
     let kernel = Some(words.collect::<Vec<_>>().join(" "));

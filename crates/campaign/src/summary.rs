@@ -18,7 +18,6 @@ model::words! {
 
 /// The counts of a run, those of earlier parts included.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "what is not said follows from its name")]
 pub struct Summary {
     pub path: PathBuf,
     pub outcome: Outcome,

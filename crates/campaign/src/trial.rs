@@ -24,10 +24,8 @@ pub fn deciding(text: &str) -> Result<Statistic, ModelError> {
     known.ok_or_else(|| model::words::unknown("figure", text, &DECIDING.map(Statistic::word)))
 }
 
-/// How a trial is judged.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rule {
-    /// The figure that decides.
     pub metric: Statistic,
     /// The chance of even one false finding among all settings, such as 0.05.
     pub level: f64,
@@ -57,7 +55,6 @@ model::words! {
     }
 }
 
-/// One setting and what it did.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trial {
     /// As the axis has it: `KEY=VALUE[;KEY=VALUE…]`.
@@ -68,13 +65,11 @@ pub struct Trial {
     pub figure: Option<(f64, f64)>,
     /// Its change as a share: -0.5 halves it.
     pub change: Option<f64>,
-    /// The changes of all figures.
     pub changes: BTreeMap<Statistic, f64>,
     /// Chance of such a difference without any effect, from the permutation test.
     pub p: Option<f64>,
     /// The same with Holm's correction for all settings tried.
     pub p_corrected: Option<f64>,
-    /// What became of it.
     pub verdict: TrialVerdict,
     /// What was said when it was set: one line each.
     pub notes: Vec<String>,

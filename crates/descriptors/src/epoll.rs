@@ -78,7 +78,6 @@ pub struct Event {
 
 /// How a kernel's instance is to be changed: operations of epoll_ctl(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum What {
     Add,
     Modify,
@@ -130,9 +129,7 @@ pub fn refusal(what: Option<What>, known: Option<&Member>, events: Option<u32>) 
 pub struct Change {
     /// A descriptor of the instance.
     pub set: i32,
-    /// What.
     pub what: What,
-    /// The member.
     pub fd: i32,
     /// What is asked of it.
     pub events: u32,
@@ -140,10 +137,8 @@ pub struct Change {
     pub data: u64,
 }
 
-/// What is known of an instance.
 #[derive(Debug, Default)]
 struct Set {
-    /// One of its descriptors.
     fd: i32,
     /// Instances that have it, with the descriptor by which they do.
     outer: Vec<(u32, i32)>,

@@ -7,6 +7,7 @@
 //! - [`Sets`]: epoll instances with sockets of the stack among their members. They give what the program gets, and how the
 //!   kernel's instances are to be changed ([`Change`]).
 //! - [`Watched`], [`Asking`]: the descriptors of a call of poll or select, and when it asks the kernel.
+#![expect(missing_docs, reason = "what has no comment is what its name says")]
 
 mod epoll;
 mod poll;

@@ -26,7 +26,6 @@ pub struct Watched {
     pub instance: u32,
     /// What the kernel is asked for; negative: it is not asked.
     pub kernel_fd: i32,
-    /// What the kernel is asked of it.
     pub kernel_events: i16,
     /// What ends the call: the events asked for, and those that do so unasked.
     pub ends: i16,

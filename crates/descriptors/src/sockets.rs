@@ -5,7 +5,6 @@ use crate::table::Table;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// What a socket on the stack is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A connection: the kernel knows nothing of it.
@@ -29,7 +28,6 @@ pub enum Transfer {
     One,
 }
 
-/// How a socket leaves the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaving {
     /// A connection is made anew in the kernel, with all of its state.
@@ -84,13 +82,11 @@ impl<K: Copy + Eq + Hash, S> Sockets<K, S> {
         self.places.get_mut(at).filter(|place| u32::from(place.uses) == id >> 16)
     }
 
-    /// A socket by its number.
     #[inline]
     pub fn get(&mut self, id: u32) -> Option<&mut S> {
         self.place(id)?.socket.as_mut().map(|(_, socket)| socket)
     }
 
-    /// The number of a handle.
     #[inline]
     pub fn id(&self, handle: &K) -> Option<u32> {
         self.by_handle.get(handle).copied()
@@ -112,7 +108,6 @@ impl<K: Copy + Eq + Hash, S> Sockets<K, S> {
         Some(id)
     }
 
-    /// Forgets a socket.
     pub fn remove(&mut self, id: u32) -> Option<S> {
         let (handle, socket) = self.place(id)?.socket.take()?;
         self.free.extend(u16::try_from(id & 0xffff));
@@ -125,7 +120,6 @@ impl<K: Copy + Eq + Hash, S> Sockets<K, S> {
         self.by_handle.is_empty()
     }
 
-    /// All.
     pub fn all(&self) -> impl Iterator<Item = (K, &S)> {
         self.places.iter().filter_map(|place| place.socket.as_ref()).map(|(handle, socket)| (*handle, socket))
     }

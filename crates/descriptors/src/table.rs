@@ -54,7 +54,6 @@ pub enum Backend {
     Stack,
 }
 
-/// What is known of one descriptor.
 #[derive(Debug)]
 pub struct Entry {
     /// Flags above; 0: nothing to accelerate.
@@ -83,30 +82,25 @@ impl Entry {
         }
     }
 
-    /// All flags.
     #[inline(always)]
     pub fn flags(&self) -> u32 {
         self.state.load(Relaxed)
     }
 
-    /// Whether it has one of these flags.
     #[inline(always)]
     pub fn has_any(&self, flags: u32) -> bool {
         self.flags() & flags != 0
     }
 
-    /// Whether it has all of these flags.
     #[inline(always)]
     pub fn has(&self, flags: u32) -> bool {
         self.flags() & flags == flags
     }
 
-    /// Adds flags.
     pub fn set(&self, flags: u32) {
         self.state.fetch_or(flags, Relaxed);
     }
 
-    /// Removes flags.
     pub fn clear(&self, flags: u32) {
         self.state.fetch_and(!flags, Relaxed);
     }
@@ -122,12 +116,10 @@ impl Entry {
         self.file.load(Relaxed)
     }
 
-    /// Record in the status page.
     pub fn record(&self) -> Option<usize> {
         (self.record.load(Relaxed) as usize).checked_sub(1)
     }
 
-    /// Notes its record.
     pub fn set_record(&self, record: Option<usize>) {
         let record = record.and_then(|record| u32::try_from(record + 1).ok());
         self.record.store(record.unwrap_or(0), Relaxed);
@@ -216,13 +208,11 @@ impl<const SIZE: usize> Table<SIZE> {
         }
     }
 
-    /// The entry of a descriptor that has one.
     #[inline(always)]
     pub fn entry(&self, fd: i32) -> Option<&Entry> {
         self.entries.get(usize::try_from(fd).ok()?)
     }
 
-    /// The entry of an internet socket.
     #[inline(always)]
     pub fn socket(&self, fd: i32) -> Option<&Entry> {
         self.entry(fd).filter(|entry| entry.has(SOCKET))
@@ -390,7 +380,6 @@ impl<const SIZE: usize> Table<SIZE> {
         self.of_stack(id).filter(|(_, entry)| !self.same(entry).any(|one| one.has_any(USED))).map(|(fd, _)| fd)
     }
 
-    /// Notes that a socket listens.
     pub fn listens(&self, entry: &Entry, backlog: i32) {
         entry.backlog.store(backlog.unsigned_abs(), Relaxed);
         self.set_all(entry, LISTENS | CANDIDATE, 0);

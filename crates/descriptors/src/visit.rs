@@ -27,7 +27,6 @@ impl Visitors {
         Self { state: AtomicU32::new(0), heir: AtomicI32::new(0), users: AtomicU32::new(0) }
     }
 
-    /// Whether threads spin on it.
     pub fn is_visited(&self) -> bool {
         self.state.load(SeqCst) & COUNT > 0
     }
@@ -73,7 +72,6 @@ pub struct Visit<'t> {
 }
 
 impl<'t> Visit<'t> {
-    /// Begins one.
     pub fn begin(visitors: &'t Visitors) -> Self {
         let before = visitors.state.fetch_add(1, SeqCst);
         Self { visitors, generation: before & !COUNT }
@@ -85,7 +83,6 @@ impl<'t> Visit<'t> {
         self.visitors.state.load(SeqCst) & !COUNT == self.generation && self.generation & CLOSING == 0
     }
 
-    /// Ends it.
     pub fn leave(self) {
         let _ = self.visitors.state.fetch_update(SeqCst, SeqCst, |now| {
             let same = now & !COUNT & !CLOSING == self.generation & !CLOSING;
@@ -93,7 +90,6 @@ impl<'t> Visit<'t> {
         });
     }
 
-    /// Whether it is of this descriptor.
     pub fn is_of(&self, visitors: &Visitors) -> bool {
         std::ptr::eq(self.visitors, visitors)
     }

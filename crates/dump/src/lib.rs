@@ -2,6 +2,7 @@
 //! of all. Nothing is printed here.
 //!
 //! Floor 2: no unsafe code, no settings of the system, no processes.
+#![expect(missing_docs, reason = "what has no comment is what its name says")]
 
 mod repairs;
 mod summary;
@@ -36,7 +37,6 @@ pub struct Selection {
     pub hosts: Vec<IpAddr>,
 }
 
-/// A frame as it was captured.
 #[derive(Debug)]
 pub struct Frame<'a> {
     /// The capture's interface.
@@ -53,24 +53,18 @@ pub struct Frame<'a> {
     pub bytes: &'a [u8],
     /// VLAN, where the capture tells it beside the frame.
     pub vlan: Option<u16>,
-    /// Its comment in the file.
     pub comment: Option<&'a str>,
 }
 
-/// A frame and what it holds.
 #[derive(Debug)]
 pub struct Record<'a> {
     /// Time of the first frame, in ns since 1970.
     pub first_ns: Option<u64>,
-    /// The frame.
     pub frame: &'a Frame<'a>,
-    /// What it holds.
     pub content: Content<'a>,
 }
 
-/// What a frame holds.
 #[derive(Debug)]
-#[expect(missing_docs, reason = "a packet, and what it carries")]
 pub enum Content<'a> {
     /// A packet of Windhover's, or of others.
     Message {
@@ -81,7 +75,6 @@ pub enum Content<'a> {
         /// Whether it is Windhover's.
         ours: bool,
     },
-    /// A packet of PGM.
     Pgm {
         packet: &'a Packet<'a>,
         sighted: &'a Sighted<'a>,
@@ -94,13 +87,11 @@ pub enum Content<'a> {
 
 /// Takes records as they are decoded. [`ControlFlow::Break`] ends the capture.
 pub trait Sink {
-    /// The next record.
     fn record(&mut self, record: &Record<'_>) -> ControlFlow<()>;
     /// No record is waiting: the time to write what was kept back.
     fn idle(&mut self) -> ControlFlow<()>;
 }
 
-/// Decodes one capture.
 #[derive(Debug)]
 pub struct Decoder {
     selection: Selection,
@@ -114,7 +105,6 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder of what the selection names.
     pub fn new(selection: Selection) -> Self {
         Self {
             recogniser: Recogniser::new(selection.ports.clone()).with_pgm_ports(&selection.pgm_ports),

@@ -58,12 +58,10 @@ pub struct FlowSummary {
     pub answers: Vec<AnswerFigures>,
 }
 
-/// One source of PGM.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "what is not said follows from its name")]
 pub struct SourceSummary {
     pub number: u32,
-    /// Its session.
     pub tsi: Tsi,
     pub data_port: u16,
     /// Whether UDP carries it; otherwise IP protocol 113.
@@ -82,7 +80,6 @@ pub struct SourceSummary {
     pub figures: Option<SourceFigures>,
 }
 
-/// A summary in the making.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) summary: Summary,
@@ -129,7 +126,6 @@ impl Counts {
         true
     }
 
-    /// Counts one packet of PGM.
     pub(crate) fn pgm(&mut self, packet: &Packet<'_>, sighted: &Sighted<'_>, notes: &PacketNotes) {
         if self.sources.len() >= MOST_SOURCES && !self.sources.contains_key(&sighted.source) {
             return;

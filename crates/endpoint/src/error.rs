@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 
 /// A step that failed, with what it was done to and the remedy where a user can act.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum EndpointError {
     /// The address to bind does not name one.
     #[error("--bind {given}: {cause}")]

@@ -144,7 +144,6 @@ impl Endpoint {
         self.address
     }
 
-    /// Sessions now running.
     pub fn sessions(&self) -> u32 {
         self.shared.sessions.load(Ordering::Acquire)
     }

@@ -34,7 +34,6 @@ impl Stop {
         drop(self.0.write.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    /// Whether the server is to end.
     pub fn is_stopped(&self) -> bool {
         self.0.write.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }

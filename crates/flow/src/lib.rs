@@ -1,5 +1,6 @@
 //! What both ends of a measurement share: the observers of a pass; one flow of bulk data on one thread, in one direction, and
 //! what all flows of an end counted.
+#![expect(missing_docs, reason = "what has no comment is what its name says")]
 
 mod observer;
 
@@ -24,15 +25,12 @@ pub const BEYOND_REACH_PPS: u32 = 10_000_000;
 /// A flow that could not be prepared.
 #[derive(Debug, thiserror::Error)]
 pub enum FlowError {
-    /// Its thread.
     #[error(transparent)]
     Task(#[from] TaskError),
-    /// Its socket.
     #[error(transparent)]
     Net(#[from] NetError),
 }
 
-/// What starts and ends the flows of an end.
 #[derive(Debug, Default)]
 pub struct FlowControl {
     /// Lets those send that send.
@@ -45,14 +43,12 @@ pub struct FlowControl {
 }
 
 impl FlowControl {
-    /// Ends all.
     pub fn stop(&self) {
         self.stop_sending.store(true, Ordering::Release);
         self.stop_receiving.store(true, Ordering::Release);
     }
 }
 
-/// How far a flow is.
 #[derive(Debug, Default)]
 pub struct FlowProgress {
     /// Messages and bytes so far.
@@ -69,7 +65,6 @@ impl FlowProgress {
     }
 }
 
-/// What a flow left.
 #[derive(Debug, Default)]
 pub struct FlowResult {
     usage: Option<EndUsage>,
@@ -78,9 +73,7 @@ pub struct FlowResult {
     broken: Option<PathError>,
 }
 
-/// The flows of an end.
 #[derive(Debug, Clone, Copy)]
-#[expect(missing_docs, reason = "a field without a line is what its name says")]
 pub struct FlowPlan<'a> {
     pub spec: &'a StreamSpec,
     /// This end: its CPU, and whether it spins.
@@ -252,9 +245,7 @@ pub fn limit(limits: &Limits, spec: &StreamSpec, size: u32, datagrams: bool, dow
     [counted, bytes.map(|bytes| bytes / f64::from(size.max(1)))].into_iter().flatten().reduce(f64::min)
 }
 
-/// What all flows of an end counted.
 #[derive(Debug, Default)]
-#[expect(missing_docs, reason = "a field without a line is what its name says")]
 pub struct EndCounts {
     /// CPU, scheduling and faults, taken by one of the flows.
     pub usage: EndUsage,

@@ -115,7 +115,6 @@ pub(crate) fn next<T: serde::de::DeserializeOwned>(from: &mut impl BufRead) -> O
     }
 }
 
-/// A line of the port.
 pub(crate) fn line(value: &impl serde::Serialize) -> Vec<u8> {
     let mut line = serde_json::to_vec(value).unwrap_or_default();
     line.push(b'\n');

@@ -167,7 +167,6 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Relay {
-    /// One client, and its one program.
     fn serve(&self, client: &UnixStream) {
         let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let order = |order: &ToGuest| drop(locked(&self.port).write_all(&control::line(order)));

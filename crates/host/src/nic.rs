@@ -124,7 +124,6 @@ pub fn devices(machine: &Machine) -> Vec<String> {
     names
 }
 
-/// Their names for people.
 pub fn known(machine: &Machine) -> String {
     match devices(machine) {
         names if names.is_empty() => "none".to_owned(),

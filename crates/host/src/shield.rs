@@ -46,7 +46,6 @@ pub fn parse(text: &[u8]) -> Option<ShieldState> {
     serde_json::from_slice(text).ok().filter(|shield: &ShieldState| shield.format == 1)
 }
 
-/// Publishes a shield.
 pub fn announce(state: &StateDir, shield: &ShieldState) -> Result<(), UndoError> {
     let path = file(state)?;
     let text = serde_json::to_vec_pretty(shield).map_err(io::Error::from);

@@ -12,7 +12,6 @@ impl Subnet {
     pub const PREFIX4: u8 = 24;
     pub const PREFIX6: u8 = 64;
 
-    /// The first network that is not taken.
     pub fn first_free(taken: &[Self]) -> Option<Self> {
         (0..Self::COUNT).map(Self).find(|subnet| !taken.contains(subnet))
     }

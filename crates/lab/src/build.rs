@@ -15,7 +15,6 @@ pub(crate) const LOOPBACK: &str = "lo";
 /// Where iproute2 keeps named namespaces.
 pub const NETNS_FOLDER: &str = "/run/netns";
 
-/// A lab as asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabSpec {
     /// Its name: 1 to 32 lower-case letters, digits and `-`.
@@ -77,7 +76,6 @@ pub fn check_name(name: &str) -> Result<(), LabError> {
 /// A real port that a lab borrowed.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Port {
-    /// Its name, which it keeps.
     pub name: String,
     /// Whether it was up before.
     pub up: bool,
@@ -143,7 +141,6 @@ pub struct GuestRecord {
     pub memory_mb: u32,
     /// Its sockets and its console.
     pub folder: PathBuf,
-    /// The names of its hosts.
     pub hosts: Vec<String>,
 }
 
@@ -221,7 +218,6 @@ impl LabRecord {
         self.ended.as_deref().unwrap_or("its owner is gone")
     }
 
-    /// The lab in a plan that uses it.
     pub fn as_plan(&self) -> LabPlan {
         let kernels: Vec<&str> = self.guests.iter().map(|guest| guest.kernel.as_str()).collect();
         let guest = self.guests.first();
@@ -236,7 +232,6 @@ impl LabRecord {
         }
     }
 
-    /// The guest that a host is in.
     pub fn guest_of(&self, host: &str) -> Option<&GuestRecord> {
         self.guests.iter().find(|guest| guest.hosts.iter().any(|name| name == host))
     }

@@ -102,7 +102,6 @@ impl Lab {
         self.in_guest(&host.name, &host.name).unwrap_or_else(|| AgentCommand::on_lab_host(program, host))
     }
 
-    /// The pipe to the agent of the machine that a host is on.
     pub fn machine_agent(&self, program: &Path, host: &str) -> AgentCommand {
         let argv = [program.to_string_lossy().into_owned(), "agent".to_owned()];
         self.in_guest(host, MACHINE).unwrap_or_else(|| AgentCommand::of(&argv))

@@ -13,7 +13,6 @@ use crate::transport::{Pipe, ReceiveStep, Stream, Transport, Unconnected};
 use crate::wait::{self, Block, Patience, Spin, Waiter, Waiting};
 use model::{Receive, Repaired};
 
-/// One message that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Message {
     /// Its length. Streams and pipes: always the buffer's. Datagrams: the true one, so more than the buffer's length means
@@ -31,7 +30,6 @@ pub struct Message {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Arrival {
-    /// A message, in the buffer.
     Message(Message),
     /// Nothing is there ([`Inbox::look`] only).
     Nothing,
@@ -79,7 +77,6 @@ pub trait DuplexVisitor {
     /// What the loops return.
     type Output;
 
-    /// Runs the loops.
     fn visit<O: Outbox, I: Inbox>(self, outbox: &mut O, inbox: &mut I) -> Self::Output;
 }
 

@@ -6,7 +6,6 @@ use std::net::{IpAddr, SocketAddr};
 
 /// A step that failed, with what it was done to and the remedy where a user can act.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum NetError {
     #[error("address '{given}' cannot be read: {why}")]
     Address { given: String, why: &'static str },
@@ -70,7 +69,6 @@ pub enum NetError {
         "no local port is left for a connection to {address}: widen net.ipv4.ip_local_port_range, or wait a minute"
     )]
     NoPort { address: SocketAddr },
-    /// Connecting failed otherwise.
     #[error("connecting to {address} failed: {cause}")]
     Connect { address: SocketAddr, cause: io::Error },
     #[error("accepting a data connection at {address} failed: {cause}")]
@@ -117,7 +115,6 @@ pub enum NetError {
     Capture { interface: String, what: &'static str, cause: io::Error },
     #[error("the capture file {} cannot be written: {cause}: name another file", path.display())]
     CaptureFile { path: std::path::PathBuf, cause: io::Error },
-    /// A read-out that the kernel refused.
     #[error("reading {what} failed: {cause}")]
     ReadOut { what: &'static str, cause: io::Error },
     #[error("there is no route to {address}: {cause}: check 'ip route get {address}'")]

@@ -31,7 +31,6 @@ impl Fallback {
         }
     }
 
-    /// Counts data sockets.
     pub fn of<'a>(sockets: impl IntoIterator<Item = &'a DataSocket>) -> Self {
         let mut counted = Self::default();
         sockets.into_iter().for_each(|socket| counted.count(socket.protocol(), socket.read_fd()));

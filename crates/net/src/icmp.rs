@@ -25,7 +25,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 pub enum Echoed {
     /// A reply to one of this socket's requests; its sequence number shows to which.
     Reply(EchoReply),
-    /// A signal interrupted the wait.
     Interrupted,
     /// Spinning only: nothing within [`PathOptions::timeout_ns`].
     TimedOut,

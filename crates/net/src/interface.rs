@@ -7,9 +7,7 @@ use nix::net::if_::if_nametoindex;
 use std::io;
 use std::net::IpAddr;
 
-/// One address of one interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct InterfaceAddress {
     pub name: String,
     pub address: IpAddr,

@@ -63,7 +63,6 @@ const fn row(protocol: Protocol) -> Row {
     }
 }
 
-/// The name in errors.
 pub(crate) fn name(protocol: Protocol) -> &'static str {
     row(protocol).name
 }

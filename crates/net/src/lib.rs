@@ -24,6 +24,7 @@
 //! # The loop
 //! A loop is a [`PathVisitor`]; its `visit` is generic over [`Path`], so each combination of transport and waiter is
 //! compiled for itself and nothing is decided per message.
+#![expect(missing_docs, reason = "what has no comment is what its name says")]
 #![expect(unsafe_code, reason = "the datapaths call libc directly, so that preloaded stacks can interpose")]
 
 mod address;

@@ -24,7 +24,6 @@ pub enum Received {
 
 /// Why a path can carry no more messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum PathError {
     #[error("the peer closed the data connection: see what ended it there")]
     Closed,
@@ -85,7 +84,6 @@ pub trait Path {
 /// How a path waits, and what else its owner wants.
 #[derive(Clone, Copy)]
 pub struct PathOptions<'a> {
-    /// How to wait for a message.
     pub receive: Receive,
     /// Descriptors beside the data socket; they are in the set of select, poll and epoll, and just open otherwise.
     pub idle: IdleDescriptors,
@@ -103,6 +101,5 @@ pub trait PathVisitor {
     /// What the loop returns.
     type Output;
 
-    /// Runs the loop.
     fn visit<P: Path>(self, path: &mut P) -> Self::Output;
 }

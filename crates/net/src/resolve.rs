@@ -103,7 +103,6 @@ fn literal(host: &str) -> Result<Option<(IpAddr, u32)>, NetError> {
     Ok(None)
 }
 
-/// An address, port and scope together.
 pub(crate) fn with_scope(address: IpAddr, port: u16, scope: u32) -> SocketAddr {
     match address {
         IpAddr::V4(_) => SocketAddr::new(address, port),

@@ -258,7 +258,6 @@ impl DataSocket {
         (self.read, self.write)
     }
 
-    /// What carries the messages.
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }

@@ -4,7 +4,6 @@ use std::net::IpAddr;
 
 /// A step that failed, with the remedy where a user can act.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what it is")]
 pub enum PgmIoError {
     #[error("this end neither publishes nor subscribes: give it a source, a receiver, or both")]
     Nothing,

@@ -33,6 +33,7 @@
 //! timer; nothing else is shared. After [`PgmSocket::open`] nothing is allocated, printed or logged.
 //!
 //! Floor 2: no unsafe code, no settings of the system, no processes.
+#![expect(missing_docs, reason = "what has no comment is what its name says")]
 
 mod duplex;
 mod error;

@@ -31,13 +31,11 @@ pub(crate) const MOST_PEERS: usize = 1024;
 /// Events that wait for a caller by hand.
 const MOST_EVENTS: usize = 1024;
 
-/// What a wait brought.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Wakeup {
     Message(Delivered),
     /// Something for [`Receiving::event`].
     Event,
-    /// The deadline.
     TimedOut,
     Interrupted,
     Stopped,
@@ -49,7 +47,6 @@ pub(crate) struct Until<'a> {
     /// `u64::MAX`: for ever.
     pub(crate) deadline_ns: u64,
     pub(crate) stop: &'a AtomicBool,
-    /// Whether events end it.
     pub(crate) events: bool,
     /// Whether messages are delivered; otherwise they stay.
     pub(crate) deliver: bool,
@@ -140,7 +137,6 @@ impl Peers {
     }
 }
 
-/// The receiver and what it receives with.
 #[derive(Debug)]
 pub(crate) struct Receiving {
     pub(crate) receiver: Option<Receiver>,

@@ -14,7 +14,6 @@ use wire::pgm::events::Notes;
 /// How much before its time a packet may leave, in ns: less than what a sleep is too long.
 pub(crate) const AHEAD_NS: u64 = 25_000;
 
-/// The source and what it sends with.
 #[derive(Debug)]
 pub(crate) struct Sending {
     pub(crate) source: Source,

@@ -21,12 +21,10 @@ const HEAR_NS: u64 = 200_000;
 /// Nothing ends a wait by hand but a signal and its deadline.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// A message that was delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delivered {
     /// Its length in bytes: more than the buffer's means that its end was cut off.
     pub bytes: usize,
-    /// Whose it is.
     pub tsi: Tsi,
     /// The same as a number: see [`RepairNote::from`].
     pub from: u16,
@@ -57,9 +55,7 @@ impl Delivered {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Incoming {
-    /// A message, in the buffer.
     Message(Delivered),
-    /// Something happened.
     Event(Event),
     /// Nothing came in time.
     TimedOut,
@@ -67,9 +63,7 @@ pub enum Incoming {
     Interrupted,
 }
 
-/// What a socket counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct PgmSocketCounts {
     pub source: SourceCounts,
     pub receiver: Counts,
@@ -295,7 +289,6 @@ impl PgmSocket {
         &self.receiving.repairs.entries
     }
 
-    /// Events by time.
     pub fn events(&self) -> Vec<EventNote> {
         let mut all = self.receiving.notes.entries.clone();
         all.extend(self.shared.lock().iter().flat_map(|sending| &sending.notes.entries));

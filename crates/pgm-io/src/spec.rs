@@ -11,12 +11,10 @@ use std::time::Duration;
 /// The number of PGM among IP's protocols (RFC 3208, section 8).
 pub const PROTOCOL: u8 = 113;
 
-/// One end of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Ends<'a> {
     /// Groups, windows and timers.
     pub spec: &'a PgmSpec,
-    /// This end's settings.
     pub end: &'a EndSpec,
     /// TTL or hop limit of multicast; absent: 1.
     pub ttl: Option<u8>,
@@ -28,7 +26,6 @@ pub struct Ends<'a> {
     pub publish: (Tsi, IpAddr),
     /// What it subscribes to, and the most sources there.
     pub subscribe: (IpAddr, usize),
-    /// The clock of the measurement.
     pub clock: Clock,
 }
 

@@ -28,7 +28,6 @@ const PIECE: u64 = 3 << 18;
 const TYPED: &str = "keep less of each (--pcap-snap), or leave a CPU free for it";
 const PLANNED: &str = "leave a CPU free for it, or send less often";
 
-/// A running capture.
 #[derive(Debug)]
 pub struct Recording {
     capture: Capture,

@@ -142,7 +142,6 @@ impl LiveSink {
         Self(Arc::new(take))
     }
 
-    /// Reports an interval.
     pub fn report(&self, interval: LiveInterval) {
         (self.0)(interval);
     }

@@ -31,7 +31,6 @@ pub(crate) struct Other {
     pub name: Option<String>,
     /// Its data address.
     pub address: Option<String>,
-    /// Whether it is a process of this machine.
     pub one_machine: bool,
     /// What it reported; absent for a kernel, and when it vanished.
     pub report: Option<StopReport>,

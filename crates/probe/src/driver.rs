@@ -142,7 +142,6 @@ fn measure(
     }))
 }
 
-/// How a pass ended, as seen at this end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PassEnd {
     Done,

@@ -9,7 +9,6 @@ pub(crate) const HANDSHAKE: &str = "the handshake";
 
 /// A measurement that could not be made or finished.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum ProbeError {
     /// The task contradicts itself or asks for what cannot be.
     #[error(transparent)]

@@ -7,6 +7,7 @@
 //! `pingpong`, `rr` and `ping` are one closed loop (`rounds`) over different paths: a data socket, a connection for each
 //! transaction, an ICMP socket. `pace`, `stream`, `wake` and foreign workers have loops of their own. A loop runs on a thread of
 //! its own, which alone gets the policy and the CPU asked for; the calling thread moves out of its way and waits.
+#![expect(missing_docs, reason = "what has no comment is what its name says")]
 
 use model::worker::{Measured, ProbeTask};
 use model::{ProbeOptions, ProbeSpec};

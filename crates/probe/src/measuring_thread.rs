@@ -13,7 +13,6 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Between two signals to a measuring thread that shall end.
 const NUDGE: Duration = Duration::from_millis(1);
 
-/// From the measuring thread to the calling one.
 enum StageMessage {
     Measuring(Interrupter),
     /// A result; the measuring thread waits until it is handed on.

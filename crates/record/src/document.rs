@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 
 /// Everything known of one measured pass: a size, or a rate of a size.
 #[derive(Debug)]
-#[expect(missing_docs, reason = "what is not said follows from its name")]
 pub struct Pass<'a> {
     pub spec: &'a ProbeSpec,
     /// Whose flags remedies name.
@@ -48,7 +47,6 @@ pub struct Pass<'a> {
 pub struct FarEnd {
     /// What findings call it, where several have its role.
     pub name: Option<String>,
-    /// Whether it is a process of this machine.
     pub one_machine: bool,
     /// Whether it has reported: a kernel does not, nor one that vanished.
     pub has_reported: bool,

@@ -7,7 +7,6 @@ use model::{ClockMap, Counters, EndSpec, EndUsage, Finding, LoadReport, Messages
 
 /// One end: what it was told and what happened to it.
 #[derive(Debug, Clone, Copy)]
-#[expect(missing_docs, reason = "what is not said follows from its name")]
 pub struct EndEvidence<'a> {
     pub role: Role,
     /// What findings call it: its role, or its host where several have that role.
@@ -52,7 +51,6 @@ pub struct PathFacts<'a> {
 
 /// Everything that the verdict looks at.
 #[derive(Debug, Clone)]
-#[expect(missing_docs, reason = "what is not said follows from its name")]
 pub struct Evidence<'a> {
     pub spec: &'a ProbeSpec,
     /// Whose flags remedies name.

@@ -24,7 +24,6 @@ impl Distribution {
         self.batches.push(ns);
     }
 
-    /// Its summary.
     pub fn summary(&self, kind: LatencyKind) -> Latency {
         latency(kind, &self.moments, &self.histogram, &self.batches)
     }

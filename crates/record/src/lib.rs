@@ -3,6 +3,7 @@
 //! Floor 0: no I/O, no clock reads, no threads, no unsafe. A [`Recorder`] takes batches of [`model::Sample`] between
 //! timed rounds without allocating; [`Recorder::finish`] makes figures of them; [`verdict`] says whether they can be
 //! trusted. Everything is kept as RTT in nanoseconds; RTT/2 is made at the very end (see [`latency()`]).
+#![expect(missing_docs, reason = "what has no comment is what its name says")]
 
 mod captured;
 mod corrected;

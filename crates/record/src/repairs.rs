@@ -48,14 +48,12 @@ model::words! {
 
 /// A message of ours within the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "what is not said follows from its name")]
 pub struct CarriedMessage {
     pub seq: u64,
     pub tag: u64,
     pub answer: bool,
 }
 
-/// One packet as it was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CapturedPacket<'a> {
     /// Its source.
@@ -66,7 +64,6 @@ pub struct CapturedPacket<'a> {
     pub numbers: &'a [u32],
     /// Parity: its numbers name groups, not data.
     pub parity: bool,
-    /// What it tells of groups.
     pub group: GroupOptions,
     /// Bytes of payload.
     pub bytes: u64,
@@ -103,9 +100,7 @@ pub struct PacketNotes {
     pub answer: Option<(Span, u64)>,
 }
 
-/// What became of one number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[expect(missing_docs, reason = "requests and repairs by their names in RFC 3208")]
 pub struct Repair {
     pub number: u32,
     /// When the data itself was first seen, where that was shortly before.
@@ -142,7 +137,6 @@ impl Repair {
 pub struct PointFigures {
     /// Leaving, arriving or not known.
     pub leaving: Option<bool>,
-    /// Packets by type.
     pub packets: BTreeMap<PacketKind, u64>,
     /// Payload of new data, in bytes.
     pub bytes: u64,
@@ -166,7 +160,6 @@ pub struct PointFigures {
     pub rebuilt: u64,
     /// Times between new data.
     pub between: Histogram,
-    /// Times between SPMs.
     pub between_spms: Histogram,
 }
 
@@ -177,12 +170,10 @@ impl PointFigures {
     }
 }
 
-/// The figures of one source.
 #[derive(Debug, Clone, Default)]
 pub struct SourceFigures {
     /// Which.
     pub source: u32,
-    /// By point.
     pub points: Vec<PointFigures>,
     /// First NAK to first NCF of a number.
     pub nak_to_ncf: Histogram,
@@ -394,7 +385,6 @@ pub struct Repairs {
 }
 
 impl Repairs {
-    /// One more packet.
     pub fn see(&mut self, packet: &CapturedPacket<'_>) -> PacketNotes {
         let known = self.sources.len();
         if known >= MOST_SOURCES && !self.sources.contains_key(&packet.source) {
@@ -435,7 +425,6 @@ impl Repairs {
         notes
     }
 
-    /// All figures, by source.
     pub fn finish(self) -> Vec<SourceFigures> {
         let mut answers = self.questions.answers;
         let finish = |(id, source): (u32, Source)| {

@@ -44,7 +44,6 @@ pub(crate) struct IntervalSeries {
     /// What the log has a line of each: intervals added up, so that a run of the planned length has 32 to 64 of them.
     columns: Vec<Tally>,
     column_ns: u64,
-    /// All closed intervals.
     total: Histogram,
     /// Median and 99th percentile of the interval with messages that was closed last, in ns; 0 before.
     latest: [u64; 2],
@@ -74,7 +73,6 @@ impl IntervalSeries {
         }
     }
 
-    /// End of the open interval.
     pub(crate) fn end_ns(&self) -> u64 {
         (self.closed.len() as u64 + 1).saturating_mul(self.length_ns)
     }

@@ -62,7 +62,6 @@ impl MessageCounts {
     }
 }
 
-/// The distributions of a schedule.
 #[derive(Debug, Default)]
 pub(crate) struct ScheduleTimes {
     /// RTT from the intended send time.
@@ -101,7 +100,6 @@ impl RawSamples {
         Self { samples: touched(capacity), capacity, overrun: 0 }
     }
 
-    /// Whether any are kept.
     #[inline]
     pub(crate) fn are_kept(&self) -> bool {
         self.capacity > 0

@@ -153,7 +153,6 @@ impl FlowCounter {
         self.open.counts.jitter_ns = (self.stamped && !self.joined).then_some(self.jitter.value);
     }
 
-    /// Bytes of a TCP flow.
     #[inline]
     pub fn bytes(&mut self, bytes: u64) {
         self.counts.bytes += bytes;

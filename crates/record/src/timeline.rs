@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 /// Streams that get figures of their own; a histogram takes 270 KB.
 const MOST_STREAMS: usize = 256;
 
-/// One message as it was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CapturedMessage {
     /// Its flow.
@@ -37,13 +36,11 @@ pub struct MessageNotes {
     pub delta_ns: Option<i64>,
     /// The time that this answer ends, in ns.
     pub answer: Option<(Span, u64)>,
-    /// What its number says.
     pub order: Order,
 }
 
 /// The figures of one flow, direction and point.
 #[derive(Debug, Clone, Default)]
-#[expect(missing_docs, reason = "what is not said follows from its name")]
 pub struct StreamFigures {
     pub flow: u32,
     pub forward: bool,
@@ -69,9 +66,7 @@ impl StreamFigures {
     }
 }
 
-/// The answers of one flow.
 #[derive(Debug, Clone)]
-#[expect(missing_docs, reason = "what is not said follows from its name")]
 pub struct AnswerFigures {
     pub flow: u32,
     pub span: Span,
@@ -125,7 +120,6 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// One more message.
     pub fn see(&mut self, message: &CapturedMessage) -> MessageNotes {
         let at = captured::point(message.leaving);
         let key = (message.flow, message.forward, at);
@@ -144,7 +138,6 @@ impl Timeline {
         notes
     }
 
-    /// All figures, by flow.
     pub fn finish(self) -> (Vec<StreamFigures>, Vec<AnswerFigures>) {
         let streams = self.streams.into_values().map(Stream::finish).collect();
         let answers = self.questions.answers.into_iter();

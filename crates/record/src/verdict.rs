@@ -80,7 +80,6 @@ const RULES: [Rule; 21] = [
     Rule::Run(FindingId::IntervalNotReached, interval_not_reached),
 ];
 
-/// Judges the evidence.
 pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
     let mut verdict = Verdict::default();
     let is_of_lock = |finding: &&Finding| finding.id == FindingId::MemoryNotLocked;

@@ -179,7 +179,6 @@ fn short_name(name: &[u8]) -> [u8; 16] {
     short
 }
 
-/// Shows what carries the frames.
 pub(crate) fn show_engine(engine: &mut user_stack::Engine) {
     show_bytes(page::AT_ENGINE, short_name(engine.interface().name.as_bytes()));
     let backend = xsk::Backend::ALL.iter().position(|one| *one == engine.backend()).map_or(0, |at| at as u64 + 1);
@@ -188,7 +187,6 @@ pub(crate) fn show_engine(engine: &mut user_stack::Engine) {
     all.into_iter().enumerate().for_each(|(at, value)| show(page::AT_ENGINE + 2 + at, value));
 }
 
-/// Shows a connection on the stack.
 pub(crate) fn show_connection(
     record: usize,
     state: u8,

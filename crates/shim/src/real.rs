@@ -49,7 +49,6 @@ impl<F: Copy> Real<F> {
         unsafe { std::mem::transmute_copy::<*mut c_void, F>(&found) }
     }
 
-    /// Whether the C library has it.
     pub(crate) fn exists(&self) -> bool {
         self.get();
         self.found.load(Relaxed) != missing as *mut c_void

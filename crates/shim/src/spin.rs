@@ -10,7 +10,6 @@ use descriptors::Visit;
 /// Attempts between two looks at the clock.
 const ROUND: u32 = 8;
 
-/// One call that waits.
 #[derive(Clone, Copy)]
 pub(crate) struct Call {
     pub(crate) kind: Kind,

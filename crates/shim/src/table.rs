@@ -13,7 +13,6 @@ const SIZE: usize = 1 << 16;
 
 pub(crate) static TABLE: Table<SIZE> = Table::new();
 
-/// The entry of a descriptor that has one.
 #[inline(always)]
 pub(crate) fn entry(fd: c_int) -> Option<&'static Entry> {
     TABLE.entry(fd)

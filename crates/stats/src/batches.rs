@@ -176,12 +176,10 @@ impl BatchIntervals {
         }
     }
 
-    /// How many values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Adds the next value.
     #[inline]
     pub fn push(&mut self, value: u64) {
         let at = place(self.count);
@@ -198,7 +196,6 @@ impl BatchIntervals {
         BLOCK - place(self.count) % BLOCK
     }
 
-    /// Adds the values of a block.
     #[inline]
     pub fn push_block(&mut self, block: &Block) {
         let at = place(self.count);
@@ -287,7 +284,6 @@ impl BatchIntervals {
         self.batches.iter().take(self.filled)
     }
 
-    /// Values a batch.
     fn batch_values(&self) -> f64 {
         (self.length * BLOCK as u64) as f64
     }

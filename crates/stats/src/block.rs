@@ -40,7 +40,6 @@ impl Block {
         })
     }
 
-    /// Its largest value.
     pub fn max(&self) -> u64 {
         self.max
     }

@@ -2,7 +2,6 @@
 
 /// A histogram that cannot be written or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what it and its fields are")]
 pub enum StatsError {
     #[error("histogram is not base64 ({why}): the file is damaged, measure again")]
     Base64 { why: String },

@@ -10,7 +10,6 @@ use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 /// The top of the range: 1 hour. Longer times are counted there, and in [`Histogram::overflowed`].
 pub const HOUR_NS: u64 = 3_600_000_000_000;
 
-/// One bucket that holds values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bucket {
     /// Smallest value of the bucket, in ns.
@@ -63,7 +62,6 @@ impl Corrected {
             .sum()
     }
 
-    /// All values.
     pub fn count(&self) -> u64 {
         let zeros: u64 = self.buckets.iter().take_while(|(value, _)| *value == 0).map(|(_, count)| count).sum();
         self.count_above(0) + zeros
@@ -163,7 +161,6 @@ impl Histogram {
         }
     }
 
-    /// How many values.
     pub fn count(&self) -> u64 {
         self.counts.len()
     }

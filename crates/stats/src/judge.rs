@@ -44,9 +44,7 @@ pub struct Evidence {
 /// What evidence shows of the second side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judgement {
-    /// It is lower.
     Lower,
-    /// It is higher.
     Higher,
     /// Neither by as much as matters.
     NoDifference,

@@ -28,7 +28,6 @@ impl Moments {
         Self { count: 0, sum: 0, squares: 0, min: u64::MAX, max: 0 }
     }
 
-    /// Adds one value.
     #[inline]
     pub fn add(&mut self, value: u64) {
         let wide = u128::from(value);
@@ -40,7 +39,6 @@ impl Moments {
         self.max = self.max.max(value);
     }
 
-    /// Adds the values of a block.
     #[inline]
     pub fn add_block(&mut self, block: &Block) {
         self.count += Block::LENGTH as u64;
@@ -59,7 +57,6 @@ impl Moments {
         self.max = self.max.max(other.max);
     }
 
-    /// How many values.
     pub fn count(&self) -> u64 {
         self.count
     }

@@ -22,7 +22,6 @@ pub fn median(values: &[f64]) -> f64 {
 
 /// A ratio with its 95 % bounds, in words `0.20 (0.19 to 0.21)`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[expect(missing_docs, reason = "the fields say what they are")]
 pub struct Ratio {
     pub typical: f64,
     pub low: f64,

@@ -33,10 +33,8 @@ pub enum Cause {
     Unknown,
 }
 
-/// One kind of stall.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stall {
-    /// What makes it.
     pub cause: Cause,
     /// Time from one to the next, in ns; absent when they come irregularly (slices) or only one was seen.
     pub period_ns: Option<u64>,

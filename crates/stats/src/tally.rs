@@ -66,7 +66,6 @@ impl Tally {
         *values::<10>(Self::bucket(value)).end()
     }
 
-    /// Counts the values of a block.
     #[inline]
     pub fn record_block(&mut self, block: &Block) {
         for at in block.buckets {
@@ -186,7 +185,6 @@ impl<const HALF_BITS: u32> Buckets<HALF_BITS> {
         Some(bucket(self.last, 0))
     }
 
-    /// Adds all its values to another tally.
     pub fn add_to(&self, other: &mut Self) {
         if self.total == 0 {
             return;

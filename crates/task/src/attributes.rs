@@ -24,9 +24,7 @@ pub enum Class {
     },
 }
 
-/// A thread's attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Attributes {
     pub class: Class,
     /// Nice value, -20 to 19; of the ordinary classes only.

@@ -3,9 +3,7 @@
 use model::{CpuList, Policy};
 use std::io;
 
-/// A step that failed.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum TaskError {
     /// A real-time policy that this user may not have.
     #[error(

@@ -45,7 +45,6 @@ impl OwnFolder {
         }
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

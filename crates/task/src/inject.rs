@@ -8,7 +8,6 @@
 use std::io;
 use std::time::Duration;
 
-/// What is done to the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryLock {
     /// mlockall(2) flags: MCL_CURRENT, MCL_FUTURE, MCL_ONFAULT; 0: no lock.
@@ -30,7 +29,6 @@ impl MemoryLock {
 
 /// Why the program's memory is not locked.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what it is")]
 pub enum InjectError {
     #[error("cannot lock the program's memory: {step}: {cause}")]
     Step { step: &'static str, cause: io::Error },

@@ -3,6 +3,7 @@
 //!
 //! Floor 1. Knows nothing of measurements. What it sets is the calling thread's or its children's own and dies with
 //! them: no setting of the machine is touched here.
+#![expect(missing_docs, reason = "what has no comment is what its name says")]
 #![expect(unsafe_code, reason = "sched_*, mlockall, sigaction and code between fork and exec need it")]
 
 mod attributes;

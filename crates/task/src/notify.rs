@@ -24,7 +24,6 @@ const SEND: c_ulong = 0xC018_2101;
 pub struct CallNotice {
     /// The thread, as the listening process sees it.
     pub thread: u32,
-    /// Number of the call.
     pub call: c_long,
     /// Address behind the instruction that makes the call.
     pub address: u64,
@@ -32,7 +31,6 @@ pub struct CallNotice {
     pub first: u64,
 }
 
-/// Receives calls.
 #[derive(Debug)]
 pub struct Listener(OwnedFd);
 

@@ -8,10 +8,8 @@ use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::time::Duration;
 
-/// What ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitEnd {
-    /// The process has ended.
     Process,
     /// Nobody holds the other end of standard input any more.
     Input,

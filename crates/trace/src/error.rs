@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 /// Why kernel events cannot be had, one variant a step.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum TraceError {
     #[error("no tracefs: it is not mounted at /sys/kernel/tracing and opening one failed ({0}); it needs root")]
     NoTracefs(io::Error),

@@ -1,6 +1,5 @@
 //! Kernel events, read from the text that ftrace prints.
 
-/// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceEvent {
     /// The CPU it happened on.
@@ -11,13 +10,10 @@ pub struct TraceEvent {
     pub tid: i32,
     /// Name of the task that ran then, as far as the kernel remembers it.
     pub task: String,
-    /// What happened.
     pub kind: EventKind,
 }
 
-/// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "a field without a line is what its name says")]
 pub enum EventKind {
     /// Another task was switched in (sched:sched_switch).
     Switch {
@@ -28,7 +24,10 @@ pub enum EventKind {
         next_priority: i32,
     },
     /// A device interrupt was handled (irq:irq_handler_entry).
-    Interrupt { irq: u32, name: String },
+    Interrupt {
+        irq: u32,
+        name: String,
+    },
     /// A vector of the architecture (irq_vectors:NAME_entry): `local_timer`, `reschedule`, `call_function`.
     Vector {
         /// The event's name without `_entry`.
@@ -39,8 +38,10 @@ pub enum EventKind {
         /// Its name: `NET_RX`.
         name: String,
     },
-    /// Any other event.
-    Other { name: String, rest: String },
+    Other {
+        name: String,
+        rest: String,
+    },
 }
 
 /// Reads one line of a `trace` or `trace_pipe` file; `None` for comments and lines that are no event.

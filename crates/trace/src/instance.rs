@@ -12,10 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// What our instances are called: `windhover-PID-STARTED-N`, where STARTED tells a process from a later one of the same id.
 const PREFIX: &str = "windhover-";
 
-/// What an instance records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// On which CPUs.
     pub cpus: CpuList,
     /// Events as `group/name`; those that the kernel does not have are left out and named by [`Instance::missing`].
     pub events: Vec<String>,

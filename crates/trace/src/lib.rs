@@ -2,7 +2,7 @@
 //!
 //! Floor 1. An instance is a hold: it goes when its owner drops it, and one whose owner was killed is removed by the
 //! next. The global trace buffer and its settings are never touched.
-
+#![expect(missing_docs, reason = "what has no comment is what its name says")]
 #![expect(unsafe_code, reason = "fsopen(2) and its relatives have no safe wrapper")]
 
 mod error;

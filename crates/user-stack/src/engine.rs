@@ -32,7 +32,6 @@ pub fn now() -> Instant {
 /// Who carries packets to an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
-    /// This engine.
     Here,
     /// This engine, as soon as the kernel has resolved the next hop.
     Unresolved,
@@ -148,7 +147,6 @@ impl Engine {
         &self.interface
     }
 
-    /// What carries the frames.
     pub fn backend(&self) -> Backend {
         self.port.backend()
     }
@@ -168,7 +166,6 @@ impl Engine {
         self.tap.as_ref()
     }
 
-    /// Whether the interface has this address.
     pub fn has_address(&self, address: IpAddr) -> bool {
         self.addresses.contains(&address)
     }

@@ -3,6 +3,7 @@
 //!
 //! Floor 1. An [`Engine`] is for one thread at a time; whoever shares it puts it into a lock. The kernel goes on to own the
 //! ports: the caller holds a kernel socket on each port that it serves.
+#![expect(missing_docs, reason = "what has no comment is what its name says")]
 #![forbid(unsafe_code)]
 
 mod engine;

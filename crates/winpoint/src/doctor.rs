@@ -31,7 +31,6 @@ impl Honoured {
 pub enum Place {
     /// A DWORD below HKEY_LOCAL_MACHINE.
     Dword {
-        /// The key.
         key: &'static str,
         /// The value's name.
         value: &'static str,
@@ -40,13 +39,10 @@ pub enum Place {
     Service(&'static str),
     /// The line of `netsh interface tcp show global` that has this text, which no language translates.
     TcpGlobal(&'static str),
-    /// The active power plan.
     PowerPlan,
 }
 
-/// One setting.
 #[derive(Debug)]
-#[expect(missing_docs, reason = "what is not said follows from its name")]
 pub struct Setting {
     pub name: &'static str,
     pub place: Place,
@@ -167,7 +163,6 @@ pub struct Reader {
 /// A setting as it was found.
 #[derive(Debug)]
 pub struct Finding {
-    /// The setting.
     pub setting: &'static Setting,
     /// What is there, for people; absent: nothing, or it could not be read.
     pub value: Option<String>,
@@ -180,7 +175,6 @@ impl Finding {
     }
 }
 
-/// Reads all settings.
 pub fn examine(reader: &Reader) -> Vec<Finding> {
     let value = |setting: &Setting| match setting.place {
         Place::Dword { key, value } => {
@@ -220,7 +214,6 @@ fn plan(guid: String) -> String {
     known.iter().find(|(id, _)| *id == guid).map_or(guid, |(_, name)| (*name).to_owned())
 }
 
-/// The findings for people.
 pub fn text(findings: &[Finding]) -> String {
     let mut text = String::new();
     for finding in findings {

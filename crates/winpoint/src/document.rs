@@ -106,7 +106,6 @@ fn own_source() -> Source {
 /// What a person says of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Labels {
-    /// The run's name.
     pub name: String,
     /// What the hosts are, if not under Wine, which says so itself.
     pub substrate: Option<Substrate>,

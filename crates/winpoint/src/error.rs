@@ -7,7 +7,6 @@ use wire::{KeyError, SessionError};
 
 /// A measurement or a reflector that cannot go on.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what it and its fields are")]
 pub enum WinpointError {
     #[error("address '{text}': {cause}: use ADDR or ADDR:PORT")]
     Address { text: String, cause: io::Error },
@@ -78,7 +77,6 @@ impl WinpointError {
     }
 }
 
-/// The error of a step of the data path.
 pub(crate) fn data(step: &'static str) -> impl FnOnce(io::Error) -> WinpointError {
     move |cause| WinpointError::Data { step, cause }
 }

@@ -4,6 +4,7 @@
 //! unmodified `windhover` is the other end, and `windhover report` reads the run directory. Sockets (but that of PGM, which
 //! is `socket2`'s), threads and files are the standard library's. What only Windows has is in `platform/windows.rs` and
 //! `platform/completion.rs`; their twin for other systems has no system call of its own, so that tests on Linux run everything else.
+#![expect(missing_docs, reason = "what has no comment is what its name says")]
 
 mod client;
 mod data;
@@ -35,7 +36,6 @@ pub struct Task {
     pub spec: ProbeSpec,
     /// Where the reflector listens.
     pub control: SocketAddr,
-    /// The shared key.
     pub key: Option<Key>,
 }
 

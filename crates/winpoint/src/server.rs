@@ -28,7 +28,6 @@ const LOOK_RUNNING: Duration = Duration::from_millis(200);
 /// How long a reflector may take to come out of its loop.
 const HALT: Duration = Duration::from_secs(5);
 
-/// A listening endpoint.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,

@@ -30,12 +30,9 @@ pub struct LaunchSpec {
     pub netns: Option<PathBuf>,
 }
 
-/// What the runner asks of an agent.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "a field without a line is what its name says")]
 pub enum Request {
-    /// The first request.
     Hello {
         build: String,
         /// [`PROTOCOL`] of the runner.
@@ -102,9 +99,7 @@ fn steady_ms() -> u32 {
 /// megabytes, and the agent need not read it.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "a field without a line is what its name says")]
 pub enum Reply {
-    /// Who it is.
     Hello {
         build: String,
         /// [`PROTOCOL`] of the agent.
@@ -114,16 +109,19 @@ pub enum Reply {
         uid: u32,
         pid: u32,
     },
-    /// What its machine and host are.
-    Facts { machine: Box<MachineFacts>, host: Box<HostFacts> },
-    /// An endpoint listens.
+    Facts {
+        machine: Box<MachineFacts>,
+        host: Box<HostFacts>,
+    },
     EndpointReady {
         id: u32,
         /// Address and port of its control connection.
         address: String,
     },
     /// An endpoint is gone.
-    EndpointStopped { id: u32 },
+    EndpointStopped {
+        id: u32,
+    },
     /// An interval of the probe that runs, forwarded.
     #[serde(skip)]
     Interval(Box<LiveInterval>),
@@ -135,7 +133,6 @@ pub enum Reply {
     Unreadable(String),
     /// A probe is over.
     Done,
-    /// A load works.
     LoadSteady {
         id: u32,
         /// Whether it is steady; otherwise the time for that ran out.
@@ -144,7 +141,10 @@ pub enum Reply {
         steady_after_ns: u64,
     },
     /// A load is gone.
-    LoadReport { id: u32, report: Box<LoadReport> },
+    LoadReport {
+        id: u32,
+        report: Box<LoadReport>,
+    },
     /// The machine is as asked for.
     Prepared {
         #[serde(default)]
@@ -159,7 +159,9 @@ pub enum Reply {
         problems: Vec<String>,
     },
     /// The machine can come to a kernel.
-    Kernel { image: KernelImage },
+    Kernel {
+        image: KernelImage,
+    },
     /// The machine goes down.
     GoingDown,
     /// The request failed; the agent goes on.

@@ -17,12 +17,10 @@ use std::net::SocketAddr;
 /// Letters of a text from the far end that are printed.
 const MOST_SHOWN: usize = 500;
 
-/// What a session is made of.
 #[derive(Debug, Clone)]
 pub struct ClientConfig {
     /// Versions to accept; [`Versions::OURS`] but in tests.
     pub versions: Versions,
-    /// Version of the tool.
     pub tool_version: String,
     /// The shared key; absent: none is used, and a reflector that needs one is an error.
     pub key: Option<Key>,
@@ -37,12 +35,13 @@ impl ClientConfig {
     }
 }
 
-/// What the reflector said.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(missing_docs, reason = "a field without a line is what its name says")]
 pub enum ClientEvent {
     /// The handshake is done: call [`ClientSession::open`].
-    Ready { hello: Box<ServerHello>, session: u64 },
+    Ready {
+        hello: Box<ServerHello>,
+        session: u64,
+    },
     /// Show the token on the data path until `Proved` comes.
     Opened(Opened),
     /// The data path is ours: call [`ClientSession::start`].
@@ -54,7 +53,6 @@ pub enum ClientEvent {
     Started,
     /// A second of a stream is over at the far end, which receives it.
     Interval(StreamInterval),
-    /// A size is done.
     Stopped(Box<StopReport>),
 }
 

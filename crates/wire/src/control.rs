@@ -135,7 +135,6 @@ pub enum RefuseCode {
     Failed,
     /// The session lasted as long as it may, or did nothing for too long.
     TimedOut,
-    /// The reflector is being stopped.
     Stopping,
     /// A code that this version does not know.
     #[serde(other)]
@@ -145,9 +144,7 @@ pub enum RefuseCode {
 /// The first message: what the reflector is and allows.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ServerHello {
-    /// Protocol versions.
     pub versions: Versions,
-    /// Version of the tool.
     pub tool_version: String,
     /// Hash of the tool's binary, where known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -155,7 +152,6 @@ pub struct ServerHello {
     /// What it can do; see [`capability`].
     #[serde(default)]
     pub capabilities: Vec<String>,
-    /// What it allows.
     pub limits: Limits,
     /// Its part of the handshake's randomness.
     pub nonce: Nonce,
@@ -229,7 +225,6 @@ pub struct StopReport {
     /// What this end sent and received of a stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamEnd>,
-    /// What PGM did at this end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pgm: Option<PgmFarEnd>,
 }
@@ -242,10 +237,8 @@ impl StopReport {
     }
 }
 
-/// What an initiator says.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "a field without a line is what its name says")]
 pub enum ClientMessage {
     /// Answers the reflector's hello.
     ClientHello {
@@ -259,7 +252,6 @@ pub enum ClientMessage {
     },
     /// Asks for a data path.
     Open(Box<OpenRequest>),
-    /// A size begins.
     Start {
         /// Message size in bytes.
         size: u32,
@@ -268,9 +260,7 @@ pub enum ClientMessage {
     },
     /// A sign of life while a stream runs; only to a reflector with [`capability::HEARTBEAT`].
     Alive,
-    /// A size is done.
     Stop,
-    /// The session is done.
     Close,
 }
 
@@ -288,14 +278,10 @@ impl ClientMessage {
     }
 }
 
-/// What a reflector says.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "a field without a line is what its name says")]
 pub enum ServerMessage {
-    /// What it is and allows.
     ServerHello(Box<ServerHello>),
-    /// The client is accepted.
     Welcome {
         /// Proof of the key; absent without one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -320,7 +306,6 @@ pub enum ServerMessage {
     Started,
     /// A second of a stream is over at its receiving end; only where the client asked to be told.
     Interval(StreamInterval),
-    /// A size is done.
     Stopped(Box<StopReport>),
 }
 

@@ -30,11 +30,9 @@ use model::Repaired;
 /// What fits into a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {
-    /// Nothing.
     Nothing,
     /// So many low bytes of the sequence number, 1 to 7.
     Truncated(u8),
-    /// The sequence number.
     Sequence,
     /// The sequence number and the session's tag.
     Tagged,

@@ -2,7 +2,6 @@
 
 /// A key that cannot be used. Lines count from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum KeyError {
     #[error("no key in it: it needs one line of 64 hexadecimal digits; make one with `windhover key > F`")]
     Empty,
@@ -15,7 +14,6 @@ pub enum KeyError {
 
 /// A frame that cannot be read or written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum FrameError {
     #[error("a frame of {length} bytes is above the limit of {limit} bytes")]
     TooLong { length: u64, limit: usize },
@@ -33,7 +31,6 @@ pub enum FrameError {
 
 /// Why a control session ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum SessionError {
     /// A frame could not be read or written.
     #[error("control connection: {0}")]

@@ -10,7 +10,6 @@ use subtle::ConstantTimeEq;
 pub struct Key([u8; 32]);
 
 impl Key {
-    /// A key from random bytes.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -43,7 +42,6 @@ impl Key {
         key.ok_or(KeyError::Empty)
     }
 
-    /// The text of a key file.
     pub fn to_file(&self) -> String {
         format!(
             "# windhover shared key: give this file to both ends with --key-file, and keep it secret\n{}\n",

@@ -40,7 +40,6 @@ impl From<SourceId> for Tsi {
 /// What a reflector must know of the initiator's source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct PgmRequest {
-    /// Who it is.
     pub source: SourceId,
     /// What its messages carry as tag, in all sessions of one measurement: one message goes to all reflectors.
     #[serde(with = "tag")]
@@ -198,7 +197,6 @@ impl From<FarRepair> for Row {
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct PgmFarEnd {
-    /// What its source and receiver counted.
     pub counts: PgmCounts,
     /// Repairs in the order of delivery: at most 8,192 of them, evenly picked where there were more.
     pub repairs: Vec<FarRepair>,

@@ -89,7 +89,6 @@ impl FrameKey {
         mac
     }
 
-    /// The MAC of the next frame sent.
     pub(crate) fn next(&mut self, payload: &[u8]) -> [u8; MAC_BYTES] {
         let mac = self.mac(payload);
         self.counter += 1;

@@ -10,7 +10,6 @@ use model::{EndSpec, Limits, Probe, Protocol, Receive, SocketSpec, Stamps};
 /// What a client wants to measure.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct OpenRequest {
-    /// The kind of measurement.
     pub probe: Probe,
     /// Protocol and shared socket options.
     pub socket: SocketSpec,
@@ -190,7 +189,6 @@ impl OpenRequest {
         }
     }
 
-    /// Checks the sizes of one start against what was opened.
     pub fn check_sizes(&self, size: u32, response_size: u32) -> Result<(), Refusal> {
         let protocol = self.socket.protocol;
         let least = u32::try_from(crate::data::PACED_BYTES).unwrap_or(u32::MAX);

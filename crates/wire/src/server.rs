@@ -22,7 +22,6 @@ use std::net::SocketAddr;
 pub struct ServerConfig {
     /// Versions to offer; [`Versions::OURS`] but in tests.
     pub versions: Versions,
-    /// Version of the tool.
     pub tool_version: String,
     /// Hash of the tool's binary, where known.
     pub build: Option<String>,
@@ -40,7 +39,6 @@ pub struct ServerConfig {
 
 /// What a client asked for. Each but `Accepted`, `Alive` and `Closed` waits for the answer named.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(missing_docs, reason = "a field without a line is what its name says")]
 pub enum ServerEvent {
     /// The handshake is done; nothing to answer.
     Accepted { tool_version: String },

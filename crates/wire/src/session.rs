@@ -93,7 +93,6 @@ impl<R: Role> Session<R> {
         self.transmits.pop_front()
     }
 
-    /// Whether the session is over.
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }

@@ -9,7 +9,6 @@ use crate::request::{OpenRequest, Refusal, bad, limit};
 use model::stream::{MIN_DATAGRAM, StreamReceived, StreamSent};
 use model::{Limits, Protocol, Receive, StreamSpec};
 
-/// What a client wants of a stream.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct StreamRequest {
     /// Direction, flows, rates.
@@ -26,11 +25,9 @@ pub struct StreamRequest {
     pub heartbeat_ms: Option<u32>,
 }
 
-/// What one end sent and received.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct StreamEnd {
-    /// What it sent down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sent: Option<StreamSent>,
     /// What it received of what went up.

@@ -39,7 +39,6 @@ pub struct Instruction {
     pub registers: u8,
     /// Offset of a jump in instructions, or of memory in bytes.
     pub offset: i16,
-    /// The constant.
     pub constant: i32,
 }
 

@@ -12,7 +12,6 @@ pub enum XskError {
     /// What is not Ethernet has no Ethernet frames.
     #[error("{interface} is not an Ethernet interface (hardware type {kind}): use one that is")]
     NotEthernet { interface: String, kind: u16 },
-    /// A capability is missing.
     #[error("{interface}: {what} needs {capabilities}: run as root, or give the program these capabilities")]
     NotPermitted { interface: String, what: &'static str, capabilities: &'static str },
     /// The driver does not do it.

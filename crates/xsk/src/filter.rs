@@ -18,7 +18,6 @@ pub(crate) enum Owner {
 /// What is taken of a port.
 #[derive(Debug, Default)]
 struct Rule {
-    /// Of which addresses it is served.
     served: Vec<Addresses>,
     /// Whether that is all of a family: of IPv4, of IPv6.
     whole: [bool; 2],

@@ -15,7 +15,6 @@ const SOFTWARE: [&str; 3] = ["veth", "tun", "dummy"];
 /// A network interface of this namespace, as it was when it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name.
     pub name: String,
     /// Its number.
     pub index: u32,
@@ -65,7 +64,6 @@ impl Interface {
 /// Bytes of struct ifreq behind the name.
 const VALUE_BYTES: usize = 24;
 
-/// struct ifreq.
 #[repr(C, align(8))]
 struct InterfaceRequest {
     name: [u8; libc::IFNAMSIZ],

@@ -4,6 +4,7 @@
 //! Only frames for served ports are taken; all others go to the kernel as before. The XDP program is assembled here
 //! ([`program`]), and its link ends with the last descriptor of it: when the process dies, however it dies, the program is
 //! detached. Nothing of the host's settings is changed. Another process can have copies of the frames ([`Tap`]).
+#![expect(missing_docs, reason = "what has no comment is what its name says")]
 #![allow(unsafe_code, reason = "a platform crate: shared rings, and calls that the standard library does not have")]
 
 mod bpf;
@@ -73,7 +74,6 @@ pub enum Addresses {
     Ipv4,
     /// All of IPv6.
     Ipv6,
-    /// This one.
     One(IpAddr),
 }
 
@@ -93,7 +93,6 @@ impl Addresses {
         }
     }
 
-    /// Whether an address is one of them.
     pub fn has(self, address: IpAddr) -> bool {
         match self {
             Self::All => true,
@@ -261,7 +260,6 @@ impl Port {
         by_backend!(self, counters())
     }
 
-    /// What carries the frames.
     pub fn backend(&self) -> Backend {
         by_backend!(self, backend())
     }

@@ -74,7 +74,6 @@ impl<T: Copy> Ring<T> {
         unsafe { &*self.producer }.store(self.own, Ordering::Release);
     }
 
-    /// Whether the kernel has consumed all that was published.
     #[inline]
     pub(crate) fn is_consumed(&self) -> bool {
         load(self.consumer, Ordering::Acquire) == self.own

@@ -295,7 +295,6 @@ impl Tap {
         self.ring.frame(sys::real_time_ns, leaving, frame);
     }
 
-    /// What it was opened with.
     pub fn request(&self) -> u64 {
         self.request
     }
@@ -344,7 +343,6 @@ impl TapReader {
         u64::from(std::process::id()) << 32 | descriptor
     }
 
-    /// The process that writes.
     pub fn owner(&self) -> Option<u32> {
         let owner = self.ring.words.get(AT_OWNER).map_or(0, |owner| owner.load(Acquire));
         u32::try_from(owner).ok().filter(|process| *process != 0)

@@ -37,7 +37,6 @@ pub(crate) fn intended_us(messages: &[Message]) -> Vec<f64> {
     messages.iter().map(|one| (one.sent + one.rtt - one.intended) / 1e3).collect()
 }
 
-/// RTT in µs.
 pub(crate) fn rtt_us(messages: &[Message]) -> Vec<f64> {
     messages.iter().map(|one| one.rtt / 1e3).collect()
 }

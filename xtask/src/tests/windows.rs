@@ -78,7 +78,6 @@ struct Lab {
     tools: PathBuf,
     folder: PathBuf,
     windows: PathBuf,
-    /// winpoint for Linux.
     linux: PathBuf,
     windhover: PathBuf,
 }
@@ -244,7 +243,6 @@ fn printed(command: &mut Command) -> Result<String> {
     Ok(text)
 }
 
-/// Result documents, one a line.
 fn documents(text: &str) -> Result<Vec<Value>> {
     let lines = text.lines().filter(|line| line.starts_with('{'));
     Ok(lines.map(serde_json::from_str).collect::<Result<_, _>>()?)
@@ -453,7 +451,6 @@ impl OtherHost {
         Ok(host)
     }
 
-    /// A program on the other host.
     fn inside(&self, command: &mut Command) -> Command {
         let mut inside = Command::new("nsenter");
         inside

@@ -13,7 +13,6 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What came of one attempt.
 enum Attempt {
     There(Gathered),
     Failed(String),

@@ -11,11 +11,9 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
-    /// As it was asked for.
     pub name: String,
     /// As `uname -r` prints it.
     pub release: String,
-    /// The file that is booted.
     pub image: PathBuf,
     /// The folder with its modules (`…/lib/modules/RELEASE`).
     pub modules: PathBuf,

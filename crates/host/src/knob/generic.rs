@@ -37,7 +37,6 @@ impl Family {
         }))
     }
 
-    /// A command to this family.
     pub(crate) fn request(&self, command: u8, asks: Asks) -> Request {
         Request::new(self.id, asks, &[command, 1, 0, 0])
     }

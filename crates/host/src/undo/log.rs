@@ -45,7 +45,6 @@ pub(super) enum LogRecord {
     Before {
         /// Number of the change in this set, from 1.
         seq: u32,
-        /// What is to be set.
         #[serde(flatten)]
         change: Change,
         before: String,
@@ -56,7 +55,6 @@ pub(super) enum LogRecord {
     /// Written when the knob was read back.
     After {
         seq: u32,
-        /// What it became.
         after: String,
         /// What the kernel changed with it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 /// Between two attempts at a knob that is busy.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// How a set is undone.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UndoOptions<'a> {
     /// Where its settings of a network namespace are.

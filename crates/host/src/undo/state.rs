@@ -33,7 +33,6 @@ pub struct SetHeader {
     pub format: u32,
     /// What makes it: `shield`, `tune paper-2012`, `campaign`.
     pub what: String,
-    /// The command, for people.
     pub command: String,
     /// Process that it goes with; absent: it stays until it is undone by hand.
     #[serde(default)]
@@ -75,7 +74,6 @@ impl fmt::Display for Conflict {
     }
 }
 
-/// What an undo did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct UndoReport {
     /// Knobs put back.
@@ -108,7 +106,6 @@ impl UndoReport {
         self.failed.iter().cloned().chain(self.conflicts.iter().map(ToString::to_string)).collect()
     }
 
-    /// Adds what another undo did.
     pub fn add(&mut self, other: Self) {
         self.restored += other.restored;
         self.already += other.already;
@@ -138,7 +135,6 @@ impl StateDir {
         Self { boot: Some(id.to_owned()), ..self }
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -325,7 +321,6 @@ impl StateDir {
         Ok(())
     }
 
-    /// The log of a set that exists.
     fn existing(&self, id: &SetId) -> Result<PathBuf, UndoError> {
         let missing = || UndoError::NoSuchSet(id.to_string());
         let number = number_of(id).ok_or_else(missing)?;
@@ -344,7 +339,6 @@ impl StateDir {
     }
 }
 
-/// A change that is in force.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ChangeInForce {
     pub knob: Knob,

@@ -108,7 +108,6 @@ impl Client {
         &self.identity
     }
 
-    /// What its machine and host are.
     pub fn facts(&mut self) -> Result<(MachineFacts, HostFacts), PipeError> {
         self.ask("tell its facts", &Request::Facts, PROMPT, |reply| match reply {
             Reply::Facts { machine, host } => Some((*machine, *host)),

@@ -26,7 +26,6 @@ pub(super) struct Transport {
     replies: Receiver<Incoming>,
 }
 
-/// What the agent is behind.
 #[derive(Debug)]
 enum Link {
     Process {

@@ -12,7 +12,6 @@ use model::StreamSpec;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A rate of messages.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
     /// Messages a second.
@@ -109,7 +108,6 @@ impl Schedule {
     }
 }
 
-/// A ceiling.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limit {
     clock: Clock,

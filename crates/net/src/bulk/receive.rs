@@ -15,22 +15,18 @@ pub struct ReceivePlan<'a> {
     pub spin: bool,
     /// Most datagrams (of TCP, bytes) a second; what comes beyond it waits in the kernel, or is dropped there.
     pub limit: Option<f64>,
-    /// The clock of the arrivals.
     pub clock: Clock,
     /// Ends the loop when set, once nothing more waits in the socket.
     pub stop: &'a AtomicBool,
-    /// How far it has come.
     pub gauge: &'a Gauge,
 }
 
-/// What arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrived<'a> {
     /// A call returned at this time (ns of the plan's clock); what it brought follows.
     At(u64),
     /// One datagram of any length and content.
     Datagram(&'a [u8]),
-    /// Bytes of TCP.
     Bytes(u64),
 }
 

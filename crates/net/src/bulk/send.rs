@@ -10,24 +10,20 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What a sending loop is to do.
 #[derive(Debug, Clone, Copy)]
 pub struct SendPlan<'a> {
     /// Datagrams (of TCP, writes) a second; absent: as fast as it goes.
     pub rate: Option<Rate>,
     /// Most datagrams (of TCP, bytes) a second, whatever the rate; absent: no limit.
     pub limit: Option<f64>,
-    /// The clock of the stamps.
     pub clock: Clock,
     /// Ends the loop when set.
     pub stop: &'a AtomicBool,
     /// Ends the loop at this tick; `u64::MAX`: only the flag does.
     pub until: u64,
-    /// How far it has come.
     pub gauge: &'a Gauge,
 }
 
-/// What a sending loop did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SendDone {
     /// Datagrams that the kernel took; of TCP, calls.

@@ -11,7 +11,6 @@ use std::path::PathBuf;
 /// What is gathered before it is written.
 const FLUSH_BYTES: usize = 1 << 18;
 
-/// What to capture into which file.
 #[derive(Debug, Clone, Default)]
 pub struct CaptureSpec {
     /// The file, or the name of one in memory.

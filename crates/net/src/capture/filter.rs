@@ -9,7 +9,6 @@ use std::net::{IpAddr, SocketAddr};
 pub struct Flow {
     /// What carries it: its number among IP's protocols.
     pub number: u8,
-    /// The far end.
     pub far: SocketAddr,
     /// Our port, once it is known; until then any.
     pub near_port: Option<u16>,
@@ -27,7 +26,6 @@ impl Flow {
 /// What carries PGM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupCarrier {
-    /// UDP from and to this port.
     Udp(u16),
     /// IP itself, by the protocol's number: 113.
     Ip(u8),
@@ -36,7 +34,6 @@ pub enum GroupCarrier {
 /// All that PGM sends: to its groups from anybody, and unicast between its members both ways.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupFlow {
-    /// What carries it.
     pub carrier: GroupCarrier,
     /// Its groups, of one family or of both.
     pub groups: Vec<IpAddr>,

@@ -8,7 +8,6 @@ use std::time::Duration;
 /// What a live capture's interface is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveLink {
-    /// Its name.
     pub name: String,
     /// The link type's number.
     pub link: u32,
@@ -33,7 +32,6 @@ impl Live {
         Ok(Self { link, ring, dropped: 0 })
     }
 
-    /// What it listens to.
     pub fn link(&self) -> LiveLink {
         LiveLink { name: self.link.name.clone(), link: u32::from(self.link.head.number()) }
     }

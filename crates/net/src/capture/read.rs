@@ -10,7 +10,6 @@ const MOST_INTERFACES: usize = 1 << 16;
 
 /// A file that cannot be read on.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum CaptureError {
     #[error("it is no pcap and no pcapng file: it begins with {0}")]
     NotACapture(String),
@@ -22,7 +21,6 @@ pub enum CaptureError {
     Read { at: u64, cause: std::io::Error },
 }
 
-/// One packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// Where its record or block begins in the file.
@@ -39,16 +37,13 @@ pub struct Record {
     pub sent_bytes: u32,
     /// The frame, as much as was kept.
     pub frame: Vec<u8>,
-    /// A comment on it.
     pub comment: Option<String>,
 }
 
 /// What is read from a file, one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    /// A packet.
     Packet(Record),
-    /// A comment on the section.
     Comment(String),
     /// What an interface's statistics say: packets dropped for want of room.
     Dropped(u64),

@@ -136,7 +136,6 @@ struct Port {
     dropped: u64,
 }
 
-/// The work of a capture.
 pub struct CaptureLoop {
     heard: Receiver<Command>,
     /// Ready when there is a command; absent once there is nobody who gives any.

@@ -68,15 +68,12 @@ pub enum Direction {
 pub enum Addressed {
     /// To one: this host.
     Unicast,
-    /// To a group.
     Multicast,
-    /// To all.
     Broadcast,
     /// To another host.
     Other,
 }
 
-/// One captured packet, in the ring.
 #[derive(Debug, Clone, Copy)]
 pub struct CapturedPacket<'a> {
     /// Time in ns since 1970: the system's clock, or the NIC's where `hardware` is set.

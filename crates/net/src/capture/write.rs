@@ -81,7 +81,6 @@ pub struct Interface<'a> {
     pub link: u16,
     /// Longest packet kept, in bytes.
     pub snap: u32,
-    /// Its name.
     pub name: &'a str,
     /// Which clock stamps its packets.
     pub description: &'a str,

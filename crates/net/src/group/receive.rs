@@ -11,9 +11,7 @@ use std::net::{IpAddr, Ipv4Addr};
 /// One datagram: the packet of the protocol, without IP's header.
 #[derive(Debug, Clone, Copy)]
 pub struct Datagram<'a> {
-    /// Its bytes.
     pub bytes: &'a [u8],
-    /// Who sent it.
     pub from: IpAddr,
     /// When the kernel received it, in ns since 1970; 0 without stamps.
     pub stack_ns: u64,
@@ -60,7 +58,6 @@ impl ReceiveBatch {
         }
     }
 
-    /// Whether datagrams are left.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.next >= self.held

@@ -28,9 +28,7 @@ impl Target {
 /// What a packet bears beside its destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extra {
-    /// Nothing.
     None,
-    /// The IP router alert.
     RouterAlert,
     /// TTL or hop limit 1.
     OnLink,

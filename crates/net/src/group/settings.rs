@@ -20,7 +20,6 @@ pub enum Carrier {
 /// What both sockets of an end have in common.
 #[derive(Debug, Clone, Copy)]
 pub struct GroupOptions {
-    /// The carrier.
     pub carrier: Carrier,
     /// The own unicast address.
     pub local: IpAddr,

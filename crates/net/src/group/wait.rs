@@ -15,7 +15,6 @@ const MS: u64 = 1_000_000;
 /// Sockets that are waited for at most.
 const MOST: usize = 2;
 
-/// What ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Woken {
@@ -35,7 +34,6 @@ enum WaitSet {
     Epoll(Set),
 }
 
-/// A way to wait.
 #[derive(Debug)]
 pub struct GroupWait {
     kind: WaitSet,

@@ -8,9 +8,7 @@ pub(super) const REPLY_V6: u8 = 129;
 const REQUEST_V4: u8 = 8;
 const REQUEST_V6: u8 = 128;
 
-/// The fields of an echo reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct EchoReply {
     /// An ICMPv6 reply (type 129), else an ICMP one (type 0).
     pub v6: bool,

@@ -49,7 +49,6 @@ impl Comparison {
 /// What can compare a NIC's clock with the wall clock.
 pub(super) trait Compare: std::fmt::Debug + Send {
     fn compare(&mut self) -> io::Result<Comparison>;
-    /// How, for people.
     fn name(&self) -> String;
 }
 

@@ -118,7 +118,6 @@ impl Numbering {
     }
 }
 
-/// Reads the stamps of sent messages.
 #[derive(Debug)]
 pub struct SentStamps {
     socket: OwnedFd,

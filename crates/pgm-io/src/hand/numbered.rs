@@ -28,9 +28,7 @@ pub fn read(message: &[u8]) -> Option<u64> {
     is_whole(number, head, message).then_some(number)
 }
 
-/// A ping or its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Ping {
     pub number: u64,
     /// When it was sent, on the sender's clock.

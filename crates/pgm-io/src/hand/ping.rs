@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 /// What is sent, and how long answers are waited for.
 #[derive(Debug, Clone, Copy)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct PingOptions {
     pub count: u64,
     pub rate_pps: f64,
@@ -24,9 +23,7 @@ pub struct PingOptions {
     pub reflectors: usize,
 }
 
-/// One end that answers.
 #[derive(Debug, Default)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct PingReflector {
     pub tsi: Tsi,
     /// Round trips in ns by fate, in the order of [`Fate::ALL`].
@@ -38,7 +35,6 @@ pub struct PingReflector {
 }
 
 impl PingReflector {
-    /// Answers that came.
     pub fn answers(&self) -> u64 {
         self.rtt.iter().map(Histogram::count).sum()
     }
@@ -51,8 +47,6 @@ impl PingReflector {
     }
 }
 
-/// One end that pings.
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Pinger<'a> {
     pub socket: &'a mut PgmSocket,
     options: PingOptions,
@@ -63,7 +57,6 @@ pub struct Pinger<'a> {
     /// Reflectors in the order in which they were heard.
     pub reflectors: Vec<PingReflector>,
     pub sent: u64,
-    /// Repairs of answers.
     pub repairs: RepairSteps,
 }
 

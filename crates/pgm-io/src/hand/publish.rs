@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 /// How long NAKs are served while no message is there.
 const SERVE: Duration = Duration::from_millis(5);
 
-/// How messages are published.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PublishOptions {
     /// Messages a second; absent: as fast as they come.
@@ -21,7 +20,6 @@ pub struct PublishOptions {
 /// What a caller provides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// A message.
     Message,
     /// A message whose number and time are to be written into it when it is due.
     Numbered,
@@ -31,9 +29,7 @@ pub enum Next {
     End,
 }
 
-/// What was published.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct PublishReport {
     pub messages: u64,
     /// Their bytes, without frames.

@@ -16,7 +16,6 @@ impl RepairSteps {
         ("gap to repair", "gap_to_repair"),
     ];
 
-    /// Counts a repair.
     pub fn add(&mut self, repair: &Repair) {
         let (gap, data) = (Some(repair.gap_ns), Some(repair.data_ns));
         let steps = [(gap, repair.nak_ns), (repair.nak_ns, repair.ncf_ns), (repair.ncf_ns, data), (gap, data)];

@@ -30,7 +30,6 @@ pub struct SubscribeOptions {
 
 /// What a caller gets, in the order in which it came.
 #[derive(Debug)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum SubscribedItem<'a> {
     /// A message of the protocol; those of [`SubscribedItem::Message`] that it holds follow.
     Delivered(&'a Delivered),
@@ -51,12 +50,10 @@ pub enum SubscribedItem<'a> {
     Dropped(&'a Delivered),
 }
 
-/// Why it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndReason {
     /// As many messages as wanted came.
     Count,
-    /// The time is over.
     Time,
     /// Nothing came for too long.
     Idle,
@@ -69,7 +66,6 @@ pub enum EndReason {
 }
 
 impl EndReason {
-    /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
             Self::Count => "count",
@@ -82,9 +78,7 @@ impl EndReason {
     }
 }
 
-/// One source.
 #[derive(Debug, Default)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct HeardSource {
     pub tsi: Tsi,
     /// Sessions under this identifier.
@@ -101,7 +95,6 @@ pub struct HeardSource {
     pub out_of_order: u64,
     /// Messages that did not come whole.
     pub damaged: u64,
-    /// How it ended, once it has.
     pub ended: Option<&'static str>,
     /// A message of this session was checked.
     checked: bool,
@@ -143,9 +136,7 @@ impl HeardSource {
     }
 }
 
-/// All that was received.
 #[derive(Debug)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct SubscribeReport {
     /// Sources in the order in which they were heard.
     pub sources: Vec<HeardSource>,

@@ -181,7 +181,6 @@ impl fmt::Display for Remedy {
     }
 }
 
-/// A setting as a word of a shell.
 pub fn shell_word(setting: &model::Setting) -> String {
     let text = setting.to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "=._-,:/".contains(c);

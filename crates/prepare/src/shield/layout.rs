@@ -13,7 +13,6 @@ pub(super) const SYSTEM: &str = "windhover-system";
 
 const DEPTH: u32 = 16;
 
-/// A hierarchy with cpusets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cpusets {
     pub(super) root: PathBuf,

@@ -24,7 +24,6 @@ pub struct SetStep {
     pub tolerated: bool,
 }
 
-/// Tasks that are moved.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct SweepStep {
     pub kind: SweepKind,
@@ -32,7 +31,6 @@ pub struct SweepStep {
     pub moves: Vec<Change>,
 }
 
-/// How a sweep moves tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SweepKind {

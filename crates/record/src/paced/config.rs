@@ -14,12 +14,10 @@ pub enum PeerClock {
     Other(TickRate),
 }
 
-/// One reflector.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PacedPeer {
     /// Its host or address, for the documents; unique among the reflectors.
     pub host: String,
-    /// Its clock.
     pub clock: PeerClock,
 }
 

@@ -29,7 +29,6 @@ const TAGS: [&str; 3] = ["rtt", "rtt_intended", "lateness"];
 /// Of one reflector: RTT, RTT from the intended time, lateness.
 type Tallies = [CoarseTally; 3];
 
-/// How a message ended.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum MessageOutcome {
     /// Answered: RTT from the actual and from the intended send time.
@@ -67,7 +66,6 @@ struct OpenInterval {
     least_late_ns: Option<u64>,
 }
 
-/// A closed interval of the series.
 #[derive(Debug, Clone, Copy, Default)]
 struct ClosedInterval {
     sent: u64,

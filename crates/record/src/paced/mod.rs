@@ -48,7 +48,6 @@ struct OutlierDetail {
     one: PacedSample,
 }
 
-/// What is kept for each reflector.
 #[derive(Debug, Default)]
 struct Peer {
     counts: MessageCounts,
@@ -414,7 +413,6 @@ impl Paced {
         counts
     }
 
-    /// What is known of each of several reflectors.
     fn reflectors(&self, first_tick: u64) -> Vec<ReflectorReport> {
         let (rate, kind) = (self.config.rate, self.config.kind);
         let report = |(named, peer): (&PacedPeer, &Peer)| {

@@ -51,7 +51,6 @@ struct Estimates {
     stamped: Option<StampedExchanges>,
 }
 
-/// One-way times of one reflector.
 #[derive(Debug)]
 pub(super) struct OneWayRecorder {
     out: SignedDistribution,

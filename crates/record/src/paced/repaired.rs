@@ -30,7 +30,6 @@ pub struct RepairNote {
     pub data_ns: u64,
 }
 
-/// Figures of losses and repairs.
 #[derive(Debug, Clone, Default)]
 pub struct RepairFigures {
     /// By fate; all reflectors together first, then each, where there are several.
@@ -183,7 +182,6 @@ impl RepairRecorder {
         }
     }
 
-    /// The notes by message and reflector.
     pub(super) fn by_message(&self) -> HashMap<(u64, u16), Vec<RepairNote>> {
         let mut by_message: HashMap<(u64, u16), Vec<RepairNote>> = HashMap::with_capacity(self.notes.len());
         for note in &self.notes {

@@ -22,7 +22,6 @@ pub struct RemoteEnd<'a> {
     pub over_rate: u64,
     /// Where its host dropped messages.
     pub counters: &'a Counters,
-    /// What it cost.
     pub usage: &'a EndUsage,
 }
 

@@ -42,7 +42,6 @@ impl Group {
     }
 }
 
-/// The groups of one point.
 #[derive(Debug, Default)]
 pub(super) struct Groups(BTreeMap<u64, Group>);
 

@@ -7,17 +7,13 @@ use model::{Direction, Finding, FindingId, FlowReport, StreamSpec};
 /// Both ends' counts of one direction. An end that vanished has none.
 #[derive(Debug, Clone, Copy)]
 pub struct FlowEnds<'a> {
-    /// Which way.
     pub direction: Direction,
-    /// What was asked for.
     pub spec: &'a StreamSpec,
     /// Bytes of a datagram or write.
     pub size: u32,
     /// Whether datagrams carry it.
     pub datagrams: bool,
-    /// The sending end.
     pub sent: Option<&'a StreamSent>,
-    /// The receiving end.
     pub received: Option<&'a StreamReceived>,
 }
 

@@ -54,7 +54,6 @@ impl<'a> FlowSink<'a> {
         true
     }
 
-    /// Bytes of a stream.
     #[inline]
     pub fn bytes(&mut self, bytes: u64) {
         if !self.counter.has_begun() {
@@ -63,7 +62,6 @@ impl<'a> FlowSink<'a> {
         self.counter.bytes(bytes);
     }
 
-    /// What was counted.
     pub fn finish(self) -> FlowCounted {
         self.counter.finish()
     }

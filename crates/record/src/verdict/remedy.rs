@@ -11,7 +11,6 @@ pub enum Program {
 }
 
 impl Program {
-    /// Every remedy in its words.
     pub fn remedies(self) -> impl Iterator<Item = &'static str> {
         ALL.iter().map(move |remedy| remedy.of(self))
     }

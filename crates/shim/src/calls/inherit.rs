@@ -53,7 +53,6 @@ pub(crate) fn inherited(fd: c_int) {
     table::open(fd, flags);
 }
 
-/// The descriptors in a message.
 pub(super) unsafe fn each_in(message: *const msghdr, found: fn(c_int)) {
     // SAFETY: a message that is sent, or that the kernel has filled; its control data are walked as in cmsg(3).
     unsafe {

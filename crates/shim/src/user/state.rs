@@ -15,7 +15,6 @@ use user_stack::Engine;
 /// A thread that sleeps until something happens.
 #[derive(Debug)]
 pub(super) struct Waiter {
-    /// Its eventfd.
     pub(super) fd: c_int,
     pub(super) wakes: Wakes,
     pub(super) is_woken: bool,
@@ -25,7 +24,6 @@ pub(super) struct Waiter {
 pub(super) enum Wakes {
     /// Something happens to this socket.
     One(u32),
-    /// To any.
     Any,
     /// It waits for the kernel's sockets: one comes to the stack.
     Turns,
@@ -147,7 +145,6 @@ fn lock_while_ending(locked: Locked, by: i32) -> Locked {
     lock_state()
 }
 
-/// Locks the state where it is free.
 pub(super) fn try_lock() -> Option<Locked> {
     thread::enter_stack();
     match STATE.try_lock() {

@@ -19,7 +19,6 @@ use xsk::{Addresses, Backend};
 /// After how long a listener is tried again that handshakes of the kernel kept from AF_PACKET, ns.
 const RETRY_NS: u64 = 100_000_000;
 
-/// A socket listens from now on.
 pub(crate) fn listens(fd: c_int, entry: &'static Entry) {
     if !thread::is_in_stack() {
         let _ = now(fd, entry, None);

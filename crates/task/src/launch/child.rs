@@ -28,7 +28,6 @@ pub struct Child {
 
 /// What a program printed and how it ended.
 #[derive(Debug, Clone)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Finished {
     pub status: ExitStatus,
     pub stdout: Vec<u8>,
@@ -46,7 +45,6 @@ impl Child {
         self.inner.id()
     }
 
-    /// The program as it was named.
     pub fn program(&self) -> &str {
         &self.program
     }

@@ -16,7 +16,6 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What a standard stream of the child is.
 #[derive(Debug, Default)]
 pub enum Stream {
     /// /dev/null; the default for stdin.
@@ -26,7 +25,6 @@ pub enum Stream {
     Inherit,
     /// A pipe, taken from the [`Child`].
     Pipe,
-    /// This file.
     File(OwnedFd),
 }
 
@@ -81,13 +79,11 @@ impl Launch {
         }
     }
 
-    /// One more argument.
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
         self.args.push(arg.into());
         self
     }
 
-    /// More arguments.
     pub fn args<I>(mut self, args: I) -> Self
     where
         I: IntoIterator,
@@ -166,19 +162,16 @@ impl Launch {
         self.in_our_group().stdin(Stream::Inherit).stdout(Stream::Inherit).stderr(Stream::Inherit)
     }
 
-    /// The child's stdin.
     pub fn stdin(mut self, stream: Stream) -> Self {
         self.streams[0] = stream;
         self
     }
 
-    /// The child's stdout.
     pub fn stdout(mut self, stream: Stream) -> Self {
         self.streams[1] = stream;
         self
     }
 
-    /// The child's stderr.
     pub fn stderr(mut self, stream: Stream) -> Self {
         self.streams[2] = stream;
         self

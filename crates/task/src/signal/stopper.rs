@@ -54,7 +54,6 @@ impl Stopper {
         self.state.acknowledged.store(true, Ordering::Release);
     }
 
-    /// Whether the thread has acknowledged.
     pub fn acknowledged(&self) -> bool {
         self.state.acknowledged.load(Ordering::Acquire)
     }

@@ -79,7 +79,6 @@ pub(crate) struct Programs(Arc<Mutex<Passing>>);
 #[derive(Default)]
 struct Passing {
     pids: Vec<i32>,
-    /// The last signal that was passed on.
     signal: Option<i32>,
 }
 

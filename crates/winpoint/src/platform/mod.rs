@@ -19,7 +19,6 @@ use std::net::Ipv4Addr;
 
 /// A request that the system refused or does not know.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what it and its fields are")]
 pub enum PlatformError {
     #[error("{0} is for Windows: leave it out on this system")]
     OnlyWindows(&'static str),
@@ -70,7 +69,6 @@ pub fn ticks() -> u64 {
     system::ticks()
 }
 
-/// What a tick is.
 pub fn tick_rate() -> TickRate {
     match system::ticks_per_second() {
         1_000_000_000 => TickRate::NANOSECONDS,
@@ -105,7 +103,6 @@ pub fn mtu(address: Ipv4Addr) -> Option<u32> {
     system::mtu(address).filter(|mtu| *mtu > 0)
 }
 
-/// What this system is.
 pub fn facts() -> SystemFacts {
     system::facts()
 }

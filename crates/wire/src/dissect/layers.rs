@@ -49,7 +49,6 @@ pub enum Undecoded {
     /// The frame ends inside a header: cut by the snap length, or damaged.
     #[error("cut in the {0}")]
     Cut(&'static str),
-    /// Not IP.
     #[error("EtherType {0:#06x}")]
     NotIp(u16),
     /// A header that contradicts itself.
@@ -74,12 +73,9 @@ impl TcpHead {
     }
 }
 
-/// What carries the payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
-    /// UDP.
     Udp,
-    /// TCP.
     Tcp(TcpHead),
     /// A later fragment of an IP packet: the ports were in the first.
     Fragment,
@@ -87,18 +83,15 @@ pub enum Transport {
     Other(u8),
 }
 
-/// The layers of one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet<'a> {
     /// VLAN number, the inner one where there are two.
     pub vlan: Option<u16>,
     /// Source; port 0 where there are no ports.
     pub source: SocketAddr,
-    /// Destination.
     pub destination: SocketAddr,
     /// Time to live, or hop limit.
     pub ttl: u8,
-    /// What carries the payload.
     pub transport: Transport,
     /// Whether IP fragments follow: the payload is the first part of a datagram.
     pub first_fragment: bool,

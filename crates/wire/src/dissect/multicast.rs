@@ -52,7 +52,6 @@ struct SourceState {
 pub struct Sighted<'a> {
     /// Its source, by the order of first sight.
     pub source: FlowId,
-    /// The packet.
     pub packet: ObservedPacket<'a>,
     /// Our own header in it.
     pub carried: Option<Carried>,

@@ -26,7 +26,6 @@ impl FlowId {
     pub const OTHERS: Self = Self(u32::MAX);
 }
 
-/// What a payload is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message<'a> {
     /// No payload: an acknowledgement, the start or the end of a connection.
@@ -35,7 +34,6 @@ pub enum Message<'a> {
     Proof,
     /// Control messages by their type; none for the middle of one.
     Control(Vec<String>),
-    /// A data message.
     Data {
         /// What its header holds, by its size.
         tier: Tier,
@@ -63,7 +61,6 @@ pub struct Recognised<'a> {
     pub flow: FlowId,
     /// From the initiator to the reflector; where that is not known, from who was seen first.
     pub forward: bool,
-    /// What it is.
     pub message: Message<'a>,
     /// A TCP segment whose bytes were seen before at this point.
     pub again: bool,

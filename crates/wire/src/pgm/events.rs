@@ -7,7 +7,6 @@ use pgm::receiver::SessionEvent;
 use pgm::source::Class;
 use pgm::{Sqn, packet};
 
-/// Something that happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventNote {
     /// When, in ns of the engines' clock.
@@ -15,14 +14,12 @@ pub struct EventNote {
     /// The source that it is about, by its place among the peers, or [`EventNote::OWN`]. Of [`EventKind::NakReceived`] the peer from
     /// whose address the NAK came; with the value of `OWN` from that of none or of several.
     pub from: u16,
-    /// What it was.
     pub what: EventKind,
 }
 
 /// The numbers of a NAK, an NCF or a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Numbers {
-    /// The first of them.
     pub first: Sqn,
     /// How many; with parity, of how many groups.
     pub count: u32,
@@ -48,10 +45,8 @@ impl Numbers {
     }
 }
 
-/// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
-    /// Numbers were asked for.
     NakSent(Numbers),
     /// Somebody asks the own source for numbers.
     NakReceived(Numbers),
@@ -176,7 +171,6 @@ impl<T: Clone> Notes<T> {
         }
     }
 
-    /// Forgets all.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.dropped = 0;

@@ -11,14 +11,10 @@ use std::time::Duration;
 /// How long it may take beyond its tests: a kernel is fetched once.
 const BOOTING: Duration = Duration::from_secs(1200);
 
-/// How a guest ended.
 pub(super) struct Ended {
-    /// What the tests printed.
     pub(super) output: String,
-    /// What the kernel printed.
     pub(super) console: String,
     pub(super) powered_off: bool,
-    /// Whether the kernel panicked.
     pub(super) crashed: bool,
     /// What windhover said last, and its status.
     pub(super) why: String,

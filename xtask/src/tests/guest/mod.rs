@@ -37,7 +37,6 @@ const PACKAGES: [&str; 12] = [
 pub(crate) struct Boot {
     /// Module of the guest tests.
     name: &'static str,
-    /// What it boots.
     kernel: &'static str,
     /// Added to the kernel command line.
     parameters: &'static str,

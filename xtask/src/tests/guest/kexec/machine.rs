@@ -29,7 +29,6 @@ const INITRD: u64 = 64_000_000;
 /// Size of the disk; what is not written takes no room.
 const DISK: u64 = 1_500_000_000;
 
-/// The machine while it is off.
 pub(super) struct Machine {
     binary: PathBuf,
     overlay: PathBuf,

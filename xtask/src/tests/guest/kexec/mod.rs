@@ -21,7 +21,6 @@ use std::time::{Duration, Instant};
 pub(super) struct Campaign {
     /// What asks for it, and the folder of its files.
     pub(super) name: &'static str,
-    /// Kernels, with their words.
     kernels: &'static [(&'static str, &'static str)],
     repetitions: usize,
     /// Kills, resets and power cuts together.

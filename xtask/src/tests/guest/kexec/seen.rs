@@ -7,7 +7,6 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// What the machine reported.
 #[derive(Default)]
 pub(super) struct CampaignState {
     pub(super) steps: usize,
@@ -19,7 +18,6 @@ pub(super) struct CampaignState {
     looked: BTreeMap<u32, String>,
     finished: BTreeSet<u32>,
     failures: Vec<String>,
-    /// What it did last.
     pub(super) last: String,
 }
 
