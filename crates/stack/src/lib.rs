@@ -74,7 +74,6 @@ pub mod exercise;
 mod hop;
 mod number;
 mod ring;
-pub mod sim;
 mod slab;
 mod stack;
 mod tcp;

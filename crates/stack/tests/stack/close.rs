@@ -1,8 +1,8 @@
 //! How connections end (RFC 9293, sections 3.6 and 3.10.7.4; RFC 5961).
 
 use crate::script::{Script, play};
+use crate::sim::Link;
 use crate::world::{CLIENT, SERVER, connect, pair};
-use stack::sim::Link;
 use stack::{Error, TcpOptions, TcpState};
 
 pub(crate) fn options() -> TcpOptions {

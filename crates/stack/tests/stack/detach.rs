@@ -1,7 +1,7 @@
 //! A connection leaves the stack, whole, and another TCP of the host goes on with it.
 
+use crate::sim::{Link, Network};
 use crate::world::{CLIENT, MS, SERVER, connect, drain, pair, pattern, quick, socket, tcp_flags};
-use stack::sim::{Link, Network};
 use stack::{Error, Shutdown, TcpOptions, TcpSnapshot, TcpSocket, TcpState};
 
 const RST: u8 = 4;

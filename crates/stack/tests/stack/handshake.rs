@@ -1,9 +1,9 @@
 //! How connections begin (RFC 9293, sections 3.4, 3.5 and 3.10.7).
 
 use crate::script::{Script, play};
+use crate::sim::Link;
 use crate::wire::{self, SYN, Tcp};
 use crate::world::{CLIENT, SECOND, SERVER, config, drain, pair, socket, tcp_flags};
-use stack::sim::Link;
 use stack::{Config, Disposition, Error, Event, Hop, Instant, PassedBy, Stack, TcpOptions};
 use std::net::IpAddr;
 

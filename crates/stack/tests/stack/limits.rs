@@ -1,8 +1,8 @@
 //! Hostile and plentiful peers: floods, many connections, memory.
 
+use crate::sim::{Link, Network};
 use crate::wire::{self, Ends, SYN, Tcp};
 use crate::world::{CLIENT, MS, SECOND, SERVER, config, connect, drain, pair, socket};
-use stack::sim::{Link, Network};
 use stack::{Config, Instant, Stack, TcpOptions, TcpState};
 use std::net::{Ipv4Addr, SocketAddr};
 

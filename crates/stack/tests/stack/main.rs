@@ -13,6 +13,7 @@ mod recovery;
 mod rules;
 mod script;
 mod shared;
+mod sim;
 mod timers;
 mod transfer;
 mod udp;

@@ -1,7 +1,7 @@
 //! Ports that several sockets have: SO_REUSEPORT (socket(7)), and a port whose listener is another TCP's.
 
+use crate::sim::{Link, Network};
 use crate::world::{CLIENT, MS, SERVER, connect, pair, socket};
-use stack::sim::{Link, Network};
 use stack::{Error, TcpOptions, TcpState, UdpOptions};
 
 /// Sends a datagram from each of 64 ports; to which socket each came.

@@ -1,7 +1,7 @@
 //! Bytes arrive as they were sent, whatever the network does.
 
+use crate::sim::Link;
 use crate::world::{CLIENT, MS, SECOND, SERVER, connect, digest, pair, pattern, quick, transfer};
-use stack::sim::Link;
 use stack::{AckPolicy, TcpOptions, TcpState};
 
 #[test]

@@ -1,7 +1,7 @@
 //! UDP sockets.
 
+use crate::sim::Link;
 use crate::world::{CLIENT, SERVER, pair, socket};
-use stack::sim::Link;
 use stack::{Error, UdpOptions};
 
 #[test]
@@ -27,11 +27,11 @@ fn datagrams_go_both_ways_in_both_families() {
     }
 }
 
-fn bound(network: &mut stack::sim::Network, number: usize, port: u16, options: UdpOptions) -> stack::UdpSocket {
+fn bound(network: &mut crate::sim::Network, number: usize, port: u16, options: UdpOptions) -> stack::UdpSocket {
     network.stack(number).udp_bind(socket(number, false, port), false, options).unwrap()
 }
 
-fn send(network: &mut stack::sim::Network, from: stack::UdpSocket, to: u16, text: &[u8]) {
+fn send(network: &mut crate::sim::Network, from: stack::UdpSocket, to: u16, text: &[u8]) {
     let now = network.now;
     network.stack(CLIENT).udp_send(now, from, Some(socket(SERVER, false, to)), text).unwrap();
     network.run_for(100_000);

@@ -1,7 +1,7 @@
 //! Two stacks on one wire, and what applications do with them.
 
+use crate::sim::{Link, Network};
 use sha2::{Digest as _, Sha256};
-use stack::sim::{Link, Network};
 use stack::{Config, Error, Instant, Listener, Shutdown, Stack, TcpOptions, TcpSocket};
 use std::net::{IpAddr, SocketAddr};
 

@@ -2,33 +2,32 @@
 //! that loses, doubles, reorders and corrupts frames by a seed.
 //!
 //! The stack knows no clock and no socket, so a whole network runs in one thread as fast as the processor can, and the same
-//! seed gives the same frames in the same order. The module is public because code that is built on the stack can be tested
-//! in the same way. A [`Network`] allocates; it is no part of what runs in production.
+//! seed gives the same frames in the same order.
 
-use crate::{Config, Hop, Instant, Stack};
 use random::SplitMix64;
+use stack::{Config, Hop, Instant, Stack};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// What a link does to frames that its stack sends.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Link {
+pub(crate) struct Link {
     /// Bytes a second. Default 1.25 GB/s.
-    pub bytes_per_second: u64,
+    pub(crate) bytes_per_second: u64,
     /// Bytes that may wait; more are dropped. Default none: no limit.
-    pub queue_bytes: Option<u64>,
+    pub(crate) queue_bytes: Option<u64>,
     /// Time on the way, in ns. Default 10 µs.
-    pub delay_ns: u64,
+    pub(crate) delay_ns: u64,
     /// Share of frames that are lost.
-    pub lost: f64,
+    pub(crate) lost: f64,
     /// Share of frames that arrive twice.
-    pub doubled: f64,
+    pub(crate) doubled: f64,
     /// Share of frames that others overtake.
-    pub reordered: f64,
+    pub(crate) reordered: f64,
     /// How much later these arrive at most, in ns. Default 100 µs.
-    pub reorder_ns: u64,
+    pub(crate) reorder_ns: u64,
     /// Share of frames of which one bit is changed.
-    pub corrupted: f64,
+    pub(crate) corrupted: f64,
 }
 
 impl Default for Link {
@@ -48,13 +47,12 @@ impl Default for Link {
 
 /// A frame as the stack number `from` sent it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "what has no comment is what its name says")]
-pub struct Sent {
-    pub at: Instant,
-    pub from: usize,
-    pub frame: Vec<u8>,
+pub(crate) struct Sent {
+    pub(crate) at: Instant,
+    pub(crate) from: usize,
+    pub(crate) frame: Vec<u8>,
     /// Whether it was lost, by the link or the test's own rule.
-    pub lost: bool,
+    pub(crate) lost: bool,
 }
 
 struct Port {
@@ -67,20 +65,20 @@ struct Port {
 }
 
 /// A rule of a test: whether a frame of a stack is lost.
-pub type Rule = Box<dyn FnMut(usize, &[u8]) -> bool>;
+pub(crate) type Rule = Box<dyn FnMut(usize, &[u8]) -> bool>;
 
 /// Stacks and the frames between them.
-pub struct Network {
+pub(crate) struct Network {
     /// The present.
-    pub now: Instant,
+    pub(crate) now: Instant,
     ports: Vec<Port>,
     on_the_way: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
     random: SplitMix64,
     count: u64,
     /// All frames that were sent, where it is wanted.
-    pub trace: Option<Vec<Sent>>,
+    pub(crate) trace: Option<Vec<Sent>>,
     /// Frames that the test loses on purpose.
-    pub loses: Option<Rule>,
+    pub(crate) loses: Option<Rule>,
 }
 
 impl std::fmt::Debug for Network {
@@ -91,7 +89,7 @@ impl std::fmt::Debug for Network {
 
 impl Network {
     /// An empty network, at a time that is not zero.
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self {
             now: Instant(1_000_000_000),
             ports: Vec::new(),
@@ -104,7 +102,7 @@ impl Network {
     }
 
     /// Adds a stack behind a link; its number. All stacks know each other's hops.
-    pub fn add(&mut self, config: Config, link: Link) -> usize {
+    pub(crate) fn add(&mut self, config: Config, link: Link) -> usize {
         let (mac, addresses, mtu) = (config.mac, config.addresses.clone(), config.mtu);
         self.ports.push(Port { stack: Stack::new(config), link, mac, addresses, mtu, free_at: 0 });
         let own = self.ports.len() - 1;
@@ -127,23 +125,12 @@ impl Network {
     }
 
     /// A stack.
-    pub fn stack(&mut self, number: usize) -> &mut Stack {
+    pub(crate) fn stack(&mut self, number: usize) -> &mut Stack {
         &mut self.ports[number].stack
     }
 
-    /// Frames that were sent.
-    pub fn frames(&self) -> u64 {
-        self.count
-    }
-
-    /// A frame arrives at a stack after a while, whoever sent it.
-    pub fn inject(&mut self, to: usize, after_ns: u64, frame: Vec<u8>) {
-        self.count += 1;
-        self.on_the_way.insert((self.now.after(after_ns), self.count), (to, frame));
-    }
-
     /// Sends what all stacks want to send at the present.
-    pub fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         let mut frame = vec![0; 70_000];
         for from in 0..self.ports.len() {
             while let Some(length) = self.ports[from].stack.poll_transmit(self.now, &mut frame) {
@@ -198,7 +185,7 @@ impl Network {
     }
 
     /// When something happens next.
-    pub fn next(&self) -> Option<Instant> {
+    pub(crate) fn next(&self) -> Option<Instant> {
         let frame = self.on_the_way.keys().next().map(|(at, _)| *at);
         let timer = self.ports.iter().filter_map(|port| port.stack.poll_timeout()).min();
         frame.into_iter().chain(timer).min()
@@ -206,7 +193,7 @@ impl Network {
 
     /// Sends what wants to be sent, then goes to the next thing that happens; false where nothing does before `until`, which
     /// is the present then.
-    pub fn step(&mut self, until: Instant) -> bool {
+    pub(crate) fn step(&mut self, until: Instant) -> bool {
         self.flush();
         let Some(next) = self.next().filter(|next| *next <= until) else {
             self.now = self.now.max(until);
@@ -225,7 +212,7 @@ impl Network {
     }
 
     /// Runs for a while.
-    pub fn run_for(&mut self, ns: u64) {
+    pub(crate) fn run_for(&mut self, ns: u64) {
         let until = self.now.after(ns);
         while self.step(until) {}
     }
