@@ -12,51 +12,39 @@ use store::StoreError;
 pub enum CampaignError {
     #[error(transparent)]
     Plan(#[from] ModelError),
-    /// The run directory cannot be written or read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The built-in lab could not be made.
     #[error(transparent)]
     Lab(#[from] LabError),
     /// A host's agent could not be opened: it does not start, or it is of another build.
     #[error(transparent)]
     Pipe(#[from] PipeError),
-    /// A host could not do something before the first cell.
     #[error(transparent)]
     Host(HostError),
     /// A host cannot come to a kernel of the plan; nothing was changed.
     #[error("kernel '{kernel}': {cause}")]
     Kernel { kernel: model::KernelChoice, cause: HostError },
-    /// The run could not be noted for the next boot.
     #[error("{}: {cause}; without it the run does not go on after a boot: make the folder writable", .link.display())]
     Link { link: PathBuf, cause: io::Error },
-    /// No host sends messages back.
     #[error("the plan has no reflector: set roles.reflectors = [\"b\"]")]
     MissingReflector,
-    /// The reflector's address is not known.
     #[error("host '{0}' has no address to send messages to: set hosts.{0}.address")]
     NoAddress(String),
-    /// An agent was lost while the campaign ran.
     #[error("{cause}; its agent undoes its changes and ends when its pipe breaks; go on with 'windhover campaign resume {}'", .run.display())]
     AgentLost { run: PathBuf, cause: HostError },
-    /// The same failure came again and again.
     #[error("{times} cells in a row failed alike, the last with: {why}; mend that, then 'windhover campaign resume {}' goes on", .run.display())]
     SameFailure { run: PathBuf, times: u32, why: String },
-    /// The plan names a CPU that a host does not have.
     #[error("host '{host}' has no CPU {cpu}: use {online} for the {what} in the plan")]
     NoSuchCpu { host: String, cpu: u32, what: &'static str, online: CpuList },
-    /// A run is resumed on other hosts than it began on.
     #[error(
         "host '{host}' is another computer than when the run began ({what}: '{before}' then, '{now}' now): start a new run there"
     )]
     OtherHost { host: String, what: &'static str, before: String, now: String },
-    /// A run is resumed on another substrate.
     #[error("the run began on {before} and would go on on {now}: start a new run there")]
     OtherSubstrate { before: Substrate, now: Substrate },
     /// `plan.toml` in the run directory no longer has a cell of the run's order.
     #[error("{}: has no cell '{cell}', which run.json expects: put the plan back as it was, or start a new run", .plan.display())]
     PlanChanged { plan: PathBuf, cell: String },
-    /// The system gives no random numbers.
     #[error("cannot read /dev/urandom: {0}")]
     Random(io::Error),
 }

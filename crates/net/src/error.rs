@@ -25,13 +25,10 @@ pub enum NetError {
         /// What there is instead, and the remedy.
         what: String,
     },
-    /// A socket could not be made.
     #[error("making a {what} socket failed: {cause}")]
     Socket { what: &'static str, cause: io::Error },
-    /// The next hop of frames is not known.
     #[error(transparent)]
     Hop(netlink::HopError),
-    /// An interface that gives no frames.
     #[error(transparent)]
     Frames(xsk::XskError),
     #[error("{interface}: the frame session of {holder} has its frames, and one at a time can: wait for its end")]
@@ -44,7 +41,6 @@ pub enum NetError {
         "making idle descriptors ({what}) failed: {cause}: the loopback interface must be up ('ip link set lo up')"
     )]
     Idle { what: &'static str, cause: io::Error },
-    /// A socket option that was refused.
     #[error("setting {option} to {value} failed: {cause}")]
     Option { option: &'static str, value: String, cause: io::Error },
     #[error(
@@ -110,7 +106,6 @@ pub enum NetError {
         "capturing packets needs CAP_NET_RAW: run as root, or let systemd give it (AmbientCapabilities=CAP_NET_RAW)"
     )]
     CaptureNotPermitted,
-    /// A capture that could not be set up.
     #[error("capturing on {interface} failed: {what}: {cause}")]
     Capture { interface: String, what: &'static str, cause: io::Error },
     #[error("the capture file {} cannot be written: {cause}: name another file", path.display())]

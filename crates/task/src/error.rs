@@ -5,14 +5,12 @@ use std::io;
 
 #[derive(Debug, thiserror::Error)]
 pub enum TaskError {
-    /// A real-time policy that this user may not have.
     #[error(
         "policy {0} is not permitted: real-time policies need root, CAP_SYS_NICE or RLIMIT_RTPRIO of at least the priority (limits.conf(5): rtprio)"
     )]
     PolicyNotPermitted(Policy),
     #[error("CPU {cpu} does not exist here: use {available}")]
     NoSuchCpu { cpu: u32, available: CpuList },
-    /// A CPU that exists but that this process' cpuset leaves out.
     #[error("CPU {cpu} is not allowed for this process (its cpuset leaves it out): use {available}")]
     CpuNotAllowed { cpu: u32, available: CpuList },
     #[error("the list of CPUs is empty: name at least one, as in 0,2-5")]

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 pub enum TraceError {
     #[error("no tracefs: it is not mounted at /sys/kernel/tracing and opening one failed ({0}); it needs root")]
     NoTracefs(io::Error),
-    /// A step on a file of the instance failed.
     #[error("{path}: cannot {step}: {cause}")]
     Step { path: PathBuf, step: &'static str, cause: io::Error },
     #[error("this kernel has none of the trace events {0}")]

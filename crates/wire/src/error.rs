@@ -32,7 +32,6 @@ pub enum FrameError {
 /// Why a control session ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
-    /// A frame could not be read or written.
     #[error("control connection: {0}")]
     Frame(#[from] FrameError),
     /// The key differs, or one end has none and answered all the same.

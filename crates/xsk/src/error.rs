@@ -6,38 +6,29 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages tell what each field is")]
 pub enum XskError {
-    /// No such interface in this namespace.
     #[error("network interface '{interface}' does not exist: see 'ip link' for those that do")]
     NoInterface { interface: String },
-    /// What is not Ethernet has no Ethernet frames.
     #[error("{interface} is not an Ethernet interface (hardware type {kind}): use one that is")]
     NotEthernet { interface: String, kind: u16 },
     #[error("{interface}: {what} needs {capabilities}: run as root, or give the program these capabilities")]
     NotPermitted { interface: String, what: &'static str, capabilities: &'static str },
-    /// The driver does not do it.
     #[error("{interface}: the driver has no {backend} XDP ({cause}): use another back-end, generic works everywhere")]
     Unsupported { interface: String, backend: &'static str, cause: io::Error },
-    /// Another XDP program is attached.
     #[error(
         "{interface} has an XDP program already: detach it ('ip link set {interface} xdp off' where it is not needed), or \
          use the back-end 'packet'"
     )]
     OtherProgram { interface: String },
-    /// Another AF_XDP socket has the queue.
     #[error("{interface}, queue {queue}: another AF_XDP socket has it: end its program, or use the back-end 'packet'")]
     QueueTaken { interface: String, queue: u32 },
-    /// A frame of this MTU does not fit a page.
     #[error(
         "{interface}: an MTU of {mtu} does not fit AF_XDP's frames: lower it to {most} or less ('ip link set {interface} mtu {most}')"
     )]
     MtuTooLarge { interface: String, mtu: u32, most: u32 },
-    /// More addresses than the program's table holds.
     #[error("{given} addresses are more than the {most} that can be served: remove some from the interface")]
     TooManyAddresses { given: usize, most: usize },
-    /// More ports than a filter of classic BPF can list.
     #[error("{interface}: AF_PACKET serves at most {most} ports: use another back-end, which serves all")]
     TooManyPorts { interface: String, most: usize },
-    /// Any other step.
     #[error("{interface}: {what} failed: {cause}")]
     Step { interface: String, what: &'static str, cause: io::Error },
 }
