@@ -1,4 +1,5 @@
-//! Tables of cells: which quantities stand in them, in which order. Titles, units and values come from the catalogue.
+//! Tables of cells: which quantities they have, in which order, for text (terminal and Markdown) and for the page. Titles,
+//! units and values come from the catalogue, which also has the columns of CSV.
 
 use crate::columns::{self, Room, heading};
 use crate::document::Document;
@@ -8,8 +9,49 @@ use digest::{CellInfo, Figures};
 use model::Probe;
 use model::quantity::{self, Group};
 
-/// Quantities side by side, below a band where it has a name.
-pub(crate) type Part = (&'static str, &'static [&'static str]);
+/// Where a table is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    Text,
+    Page,
+}
+
+/// Columns next to each other.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part {
+    /// The band above them in text and on the page; empty: none.
+    bands: [&'static str; 2],
+    /// Ids of quantities, a column each: `(id)` is shown on the page only, `[id]` in text only.
+    ids: &'static str,
+}
+
+impl Part {
+    pub(crate) fn band(&self, place: Place) -> &'static str {
+        self.bands[place as usize]
+    }
+
+    pub(crate) fn ids(&self, place: Place) -> impl Iterator<Item = &'static str> + use<> {
+        let left_out = if place == Place::Text { '(' } else { '[' };
+        let shown = self.ids.split_whitespace().filter(move |id| !id.starts_with(left_out));
+        shown.map(|id| id.trim_matches(['(', ')', '[', ']']))
+    }
+}
+
+/// A table on the page.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Page {
+    /// Empty: the probe's name.
+    pub(crate) title: &'static str,
+    /// What it is about, where that is not what the probe measures.
+    pub(crate) about: Option<&'static str>,
+    pub(crate) parts: &'static [Part],
+}
+
+impl Page {
+    const fn of(parts: &'static [Part]) -> Self {
+        Self { title: "", about: None, parts }
+    }
+}
 
 /// What the rows of a cell are.
 #[derive(Debug, Clone, Copy)]
@@ -23,14 +65,16 @@ pub(crate) enum Rows {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CellTable {
-    pub(crate) title: &'static str,
+    /// The line above it in text; `None`: text has these figures in the table of all cells.
+    title: Option<fn(&Document) -> String>,
     /// The probe that it is about; `None` of all.
     pub(crate) probe: Option<Probe>,
     pub(crate) rows: Rows,
-    pub(crate) parts: &'static [Part],
-    pub(crate) room: Room,
+    /// The tables on the page, which text has as one.
+    pub(crate) pages: &'static [Page],
+    room: Room,
     /// Whether a column marks what cannot be trusted.
-    pub(crate) marked: bool,
+    marked: bool,
 }
 
 pub(crate) struct CellRow<'a> {
@@ -72,9 +116,13 @@ impl CellTable {
         document.cells.iter().enumerate().filter(|(_, cell)| is_of_probe(cell)).flat_map(of_cell).collect()
     }
 
-    /// The ids of its columns, and whether they stand below a band.
-    pub(crate) fn ids(&self) -> impl Iterator<Item = (&'static str, bool)> {
-        self.parts.iter().flat_map(|(band, ids)| ids.iter().map(move |id| (*id, !band.is_empty())))
+    fn parts(&self) -> impl Iterator<Item = &'static Part> + use<> {
+        self.pages.iter().flat_map(|page| page.parts)
+    }
+
+    /// Whether the page has it as text does: without links to the cells.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self.rows, Rows::Reflectors(_))
     }
 
     /// As text; `None` without a row. What tells cells apart leads: protocol and size only where they differ, of streams
@@ -96,13 +144,14 @@ impl CellTable {
             .when(sizes, |columns| columns.figures("size", "B", |row| row.cell.size_bytes.to_string()))
             .when(is_stream, |columns| columns.words("way", |row| row.about.to_owned()));
         let mut bands: Vec<Band> = Vec::new();
-        let mut first = columns.count();
-        for (band, ids) in self.parts {
-            bands.extend((!band.is_empty()).then(|| (first, first + ids.len() - 1, (*band).to_owned())));
-            first += ids.len();
+        let mut ids: Vec<(&str, bool)> = Vec::new();
+        for part in self.parts() {
+            let (band, first) = (part.band(Place::Text), columns.count() + ids.len());
+            ids.extend(part.ids(Place::Text).map(|id| (id, !band.is_empty())));
+            bands.extend((!band.is_empty()).then(|| (first, columns.count() + ids.len() - 1, band.to_owned())));
         }
         let mut grid = columns
-            .each(self.ids(), |columns, (id, banded)| {
+            .each(ids, |columns, (id, banded)| {
                 let [title, unit] = heading(id, banded, self.room);
                 columns.figures(title, unit, move |row| columns::cell(row.figures, &row.id(id), self.room))
             })
@@ -113,72 +162,144 @@ impl CellTable {
     }
 }
 
-const PACED: CellTable = CellTable {
-    title: "Messages at a rate, geometric mean of the repetitions: RTT from the actual send, from the intended send, and lateness",
-    probe: Some(Probe::Pace),
+const fn plain(ids: &'static str) -> Part {
+    Part { bands: ["", ""], ids }
+}
+
+const fn banded(band: &'static str, ids: &'static str) -> Part {
+    Part { bands: [band, band], ids }
+}
+
+/// What a round trip at a time shows, and the columns of the table of all cells.
+const CLOSED: CellTable = CellTable {
+    title: None,
+    probe: Some(Probe::Pingpong),
     rows: Rows::Whole,
-    parts: &[
-        ("", &["reached", "lost"]),
-        ("RTT, actual send", &["p50", "p99", "p99.9", "max"]),
-        ("intended", &["intended.p99", "intended.p99.9"]),
-        ("late", &["lateness.p99"]),
-    ],
-    room: Room::Narrow,
+    pages: &[Page::of(&[plain("count mean stdev min p50 (p90) p99 p99.9 p99.99 (p99.999) max lost [transactions]")])],
+    room: Room::Wide,
     marked: true,
+};
+
+const RR: CellTable = CellTable {
+    probe: Some(Probe::Rr),
+    pages: &[
+        Page::of(&[plain("response transactions transactions-ci95"), banded("latency", "mean stdev p50 p99 max")]),
+        Page {
+            title: "rr: CPU",
+            about: Some("what a transaction costs at both ends"),
+            parts: &[
+                banded("initiator", "initiator.machine initiator.demand initiator.process initiator.softirq"),
+                banded("reflector", "reflector.machine reflector.demand reflector.process reflector.softirq"),
+            ],
+        },
+    ],
+    ..CLOSED
+};
+
+const PING: CellTable = CellTable {
+    probe: Some(Probe::Ping),
+    pages: &[Page::of(&[plain("count min mean max mdev p50 p99 p99.9 lost")])],
+    ..CLOSED
+};
+
+const PACED: CellTable = CellTable {
+    title: Some(|_| {
+        "Messages at a rate, geometric mean of the repetitions: RTT from the actual send, from the intended send, and lateness"
+            .to_owned()
+    }),
+    probe: Some(Probe::Pace),
+    pages: &[Page::of(&[
+        Part { bands: ["", "messages a second"], ids: "(asked) (achieved) [reached] [lost]" },
+        Part { bands: ["RTT, actual send", "RTT from actual send"], ids: "p50 p99 p99.9 max" },
+        Part {
+            bands: ["intended", "RTT from intended send"],
+            ids: "(intended.p50) intended.p99 intended.p99.9 (intended.max)",
+        },
+        Part { bands: ["late", "lateness"], ids: "(lateness.p50) lateness.p99 (lateness.max)" },
+        plain("(lost) (gaps)"),
+    ])],
+    room: Room::Narrow,
+    ..CLOSED
 };
 
 /// One-way times and the parts of the round trip. Only the figures of these are stored, and no histograms.
 const ONE_WAY: CellTable = CellTable {
-    title: "",
+    title: Some(one_way_title),
     probe: None,
     rows: Rows::Reflectors(&[Group::OneWay, Group::Segments]),
-    parts: &[
-        ("", &["out.p50", "out.p99", "back.p50", "back.p99", "one-way-error"]),
-        ("", &["send.p50", "wire.p50", "far-kernel.p50", "far-application.p50", "near-kernel.p50"]),
-    ],
+    pages: &[Page {
+        title: "One-way times and parts of the round trip",
+        about: Some("times in µs"),
+        parts: &[
+            plain("out.p50 out.p99 back.p50 back.p99 one-way-error"),
+            plain("send.p50 wire.p50 far-kernel.p50 far-application.p50 near-kernel.p50"),
+        ],
+    }],
     room: Room::Wide,
     marked: false,
 };
 
 /// What PGM repaired. Of the few messages that are repaired there is often no p99.
-pub(crate) const PGM: CellTable = CellTable {
-    title: "PGM: loss and repair apart from the rest, RTT from the actual send (untouched: scheduling and the path alone)",
+const PGM: CellTable = CellTable {
+    title: Some(|_| {
+        "PGM: loss and repair apart from the rest, RTT from the actual send (untouched: scheduling and the path alone)"
+            .to_owned()
+    }),
     rows: Rows::Reflectors(&[Group::Fates]),
-    parts: &[
-        ("untouched", &["untouched.messages", "untouched.p50", "untouched.p99", "untouched.max"]),
-        ("held", &["held.messages", "held.p50", "held.max"]),
-        ("repaired", &["repaired.messages", "repaired.p50", "repaired.max"]),
-        ("", &["pgm.missing", "pgm.naks-sent", "pgm.lost"]),
-    ],
+    pages: &[Page {
+        title: "PGM: loss and repair apart from the rest",
+        about: Some(
+            "RTT from the actual send in µs. Untouched: scheduling and the path alone. Held: arrived in time, and waited behind a repair",
+        ),
+        parts: &[
+            banded("untouched", "untouched.messages untouched.p50 untouched.p99 untouched.max"),
+            banded("held", "held.messages held.p50 held.max"),
+            banded("repaired", "repaired.messages repaired.p50 repaired.max"),
+            plain("pgm.missing pgm.naks-sent pgm.lost"),
+        ],
+    }],
     marked: false,
     ..PACED
 };
 
 const STREAMS: CellTable = CellTable {
-    title: "Streams: payload and datagrams delivered, and RTT of a ping-pong beside them",
+    title: Some(|_| "Streams: payload and datagrams delivered, and RTT of a ping-pong beside them".to_owned()),
     probe: Some(Probe::Stream),
     rows: Rows::Directions,
-    parts: &[
-        ("", &["up.bits", "up.datagrams", "up.loss", "up.reordered", "up.rfc3550-jitter", "up.retransmits"]),
-        ("", &["up.tcp-rtt", "up.tcp-rtt-max", "idle.p50", "working.p50", "working.p99"]),
+    pages: &[
+        Page::of(&[
+            plain("up.bits up.datagrams (up.lost) up.loss up.reordered up.rfc3550-jitter up.retransmits"),
+            Part { bands: ["", "TCP's RTT"], ids: "up.tcp-rtt up.tcp-rtt-max" },
+        ]),
+        Page {
+            title: "stream: CPU and RTT",
+            about: Some("what a KiB costs at both ends, and a ping-pong before and beside it"),
+            parts: &[
+                Part { bands: ["", "CPU at both ends"], ids: "(initiator.us-per-kib) (reflector.us-per-kib)" },
+                Part { bands: ["", "RTT idle"], ids: "idle.p50 (idle.p99)" },
+                Part { bands: ["", "RTT under load"], ids: "working.p50 working.p99" },
+            ],
+        },
     ],
     room: Room::Units,
-    marked: true,
+    ..CLOSED
 };
 
 const WAKE: CellTable = CellTable {
-    title: "Timer wake-ups, geometric mean of the repetitions: how late sleeping threads woke up",
+    title: Some(|_| "Timer wake-ups, geometric mean of the repetitions: how late sleeping threads woke up".to_owned()),
     probe: Some(Probe::Wake),
-    rows: Rows::Whole,
-    parts: &[("", &["count", "mean", "stdev", "min", "p50", "p99", "p99.9", "p99.99", "max", "wake.missed"])],
+    pages: &[Page::of(&[plain("count mean stdev min p50 (p90) p99 p99.9 p99.99 (p99.999) max wake.missed")])],
     room: Room::Narrow,
-    marked: true,
+    ..CLOSED
 };
+
+/// In the order of text and of the page.
+pub(crate) const ALL: [CellTable; 8] = [CLOSED, RR, PING, PACED, ONE_WAY, PGM, STREAMS, WAKE];
 
 fn one_way_title(document: &Document) -> String {
     let rows = ONE_WAY.rows(document);
     let has = |id: &str| rows.iter().any(|row| row.figures.value(id).is_some());
-    let parts = ONE_WAY.parts.iter().skip(1).flat_map(|(_, ids)| *ids).any(|id| has(id));
+    let parts = ONE_WAY.parts().skip(1).flat_map(|part| part.ids(Place::Text)).any(has);
     let figures = if has("out.p99") || has("back.p99") { "p50 and p99" } else { "p50" };
     let what = match (has("out.mean"), parts) {
         (true, true) => format!("One-way times ({figures}) and parts of the round trip (p50)"),
@@ -191,35 +312,45 @@ fn one_way_title(document: &Document) -> String {
 
 /// The tables of what is no ping-pong, each with the line above it.
 pub(crate) fn all(document: &Document) -> Vec<(String, Grid)> {
-    let title = |table: &CellTable| match table.title {
-        "" => one_way_title(document),
-        title => title.to_owned(),
-    };
-    let tables = [PACED, ONE_WAY, PGM, STREAMS, WAKE];
-    let of_cells = tables.iter().filter_map(|table| Some((title(table), table.grid(document)?)));
+    let of_cells = ALL.iter().filter_map(|table| Some((table.title?(document), table.grid(document)?)));
     of_cells.chain(beside::table(&document.cells)).chain(boot_tables::table(&document.boots)).collect()
-}
-
-/// The quantities of a table of all cells: behind those of all probes the rate of `rr`.
-fn whole(cells: &[CellInfo], wide: bool) -> Vec<&'static str> {
-    let mut ids = vec!["count", "mean", "stdev", "min", "p50", "p99", "p99.9"];
-    ids.extend(wide.then_some("p99.99"));
-    ids.extend(["max", "lost"]);
-    ids.extend(cells.iter().any(|cell| cell.value("transactions").is_some()).then_some("transactions"));
-    ids
 }
 
 /// A column of words or figures about a cell.
 pub(crate) type Lead = (Column, fn(&CellInfo) -> String);
 
-/// A row a cell: what leads it, the quantities of [`whole`], and what ends it.
+/// A row a cell of any probe: what leads it, the columns of [`CLOSED`], and what ends it. `wide`: with p99.99.
 pub(crate) fn of_all(cells: &[CellInfo], wide: bool, leads: &[Lead], end: &Lead) -> Grid {
+    let ids = CLOSED.parts().flat_map(|part| part.ids(Place::Text)).filter(|id| wide || *id != "p99.99");
     Columns::none()
         .each(leads, |columns, (column, read)| columns.column(column.clone(), |info: &&CellInfo| read(info)))
-        .each(whole(cells, wide), |columns, id| {
+        .each(ids, |columns, id| {
             let [title, unit] = heading(id, true, Room::Wide);
             columns.figures(title, unit, move |info| columns::cell(&info.figures, id, Room::Wide))
         })
         .column(end.0.clone(), |info| end.1(info))
         .grid(cells)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::csv_columns;
+    use std::collections::BTreeSet;
+
+    /// Catches: a figure that only one form has, and a misspelt id.
+    #[test]
+    fn every_column_is_in_csv_and_on_the_page() {
+        let ids = |place| ALL.into_iter().flat_map(move |table| table.parts().flat_map(move |part| part.ids(place)));
+        let (columns, on_page): (Vec<&str>, BTreeSet<&str>) = (csv_columns(), ids(Place::Page).collect());
+        let (directions, text) = (["up.", "down."], ids(Place::Text).collect::<Vec<_>>());
+        assert!(text.contains(&"wake.missed") && on_page.contains("wake.missed"));
+        // The page has both rates of which `reached` is the share, and no room for it.
+        let is_on_page = |id: &&str| on_page.contains(id) || (*id == "reached" && on_page.contains("achieved"));
+        assert!(text.iter().all(is_on_page), "{text:?} and on the page {on_page:?}");
+        for id in text.into_iter().chain(on_page).flat_map(|id| directions.map(|name| id.replace("up.", name))) {
+            let quantity = quantity::find(&id).unwrap_or_else(|| panic!("no quantity {id}"));
+            assert!(columns.contains(&quantity.csv_cells.as_str()), "{id} has no column in csv-cells");
+        }
+    }
 }

@@ -67,6 +67,7 @@ const COLUMNS: &[Column] = &[
     Figures(Group::Load),
     Figures(Group::Corrected),
     Figures(Group::Tool),
+    Figures(Group::Wake),
 ];
 
 fn of_group(group: Group) -> impl Iterator<Item = &'static Quantity> {

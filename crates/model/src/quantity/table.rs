@@ -247,7 +247,7 @@ fn schedule() -> Vec<Quantity> {
     rows! { figures(Group::Schedule), |result|
         "asked | asked_pps | asked | rate asked for | Messages a second asked for (`pace`)." PerSecond First Neither => result.rate.as_ref()?.asked_pps;
         "achieved | achieved_pps | achieved | rate sent | Messages a second sent (`pace`)." PerSecond Mean Higher => result.rate.as_ref()?.achieved_pps, Headline "sends more" "sends less";
-        "reached |  | reached | share of the rate asked for | The rate sent by the rate asked for." Share Ratio Higher => {
+        "reached | reached_share | reached | share of the rate asked for | The rate sent by the rate asked for." Share Ratio Higher => {
             let rate = result.rate.as_ref()?;
             (rate.asked_pps > 0.0).then_some([rate.achieved_pps, rate.asked_pps])
         };
@@ -469,11 +469,11 @@ fn tool() -> Vec<Quantity> {
         "mdev | mdev_ns | mdev | mean deviation | Mean deviation of RTT as ping prints it: root of mean square less square of mean." Ns Deviation Lower => result.mdev_ns;
     };
     all.extend(rows! { figures(Group::Wake), |result|
-        "wake.interval | wake_interval_ns/ | interval | time between two deadlines | Time between two deadlines of a thread (`wake`)." Ns First Neither => result.wake.as_ref()?.interval_ns;
-        "wake.slack | wake_slack_ns/ | timer slack | timer slack | By how much the kernel may delay the threads' timers (PR_SET_TIMERSLACK); 0 under a real-time policy." Ns First Neither => result.wake.as_ref()?.timer_slack_ns;
-        "wake.deadlines | wake_deadlines/ | deadlines | deadlines | Deadlines of all threads." Count Sum Neither => result.wake.as_ref()?.deadlines;
-        "wake.missed | wake_missed/ | missed | deadlines missed | Deadlines that passed while the thread had not yet woken up from the one before." Count Sum Lower => result.wake.as_ref()?.missed;
-        "wake.overslept | wake_overslept/ | overslept | wake-ups after the next deadline | Wake-ups that came after the next deadline." Count Sum Lower => result.wake.as_ref()?.overslept;
+        "wake.interval | wake_interval_ns | interval | time between two deadlines | Time between two deadlines of a thread (`wake`)." Ns First Neither => result.wake.as_ref()?.interval_ns;
+        "wake.slack | wake_slack_ns | timer slack | timer slack | By how much the kernel may delay the threads' timers (PR_SET_TIMERSLACK); 0 under a real-time policy." Ns First Neither => result.wake.as_ref()?.timer_slack_ns;
+        "wake.deadlines | wake_deadlines | deadlines | deadlines | Deadlines of all threads." Count Sum Neither => result.wake.as_ref()?.deadlines;
+        "wake.missed | wake_missed | missed | deadlines missed | Deadlines that passed while the thread had not yet woken up from the one before." Count Sum Lower => result.wake.as_ref()?.missed;
+        "wake.overslept | wake_overslept | overslept | wake-ups after the next deadline | Wake-ups that came after the next deadline." Count Sum Lower => result.wake.as_ref()?.overslept;
         "wake.missed-share |  | missed | share of deadlines missed | Missed deadlines by all deadlines." Share Ratio Lower => {
             let wake = result.wake.as_ref()?;
             share(wake.missed?, wake.deadlines?)

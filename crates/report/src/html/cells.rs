@@ -1,7 +1,7 @@
 //! The tables of all cells as data for the template.
 
 use super::{FigureCell, data};
-use crate::cell_tables::{self, CellRow, CellTable};
+use crate::cell_tables::{self, CellRow, CellTable, Page, Part, Place};
 use crate::columns::{Room, heading, text};
 use crate::document::Document;
 use crate::draw::chart;
@@ -9,7 +9,6 @@ use crate::layout::Grid;
 use crate::markdown::unbanded;
 use crate::say::summary_pace::REACHED;
 use crate::units::{each_once, figure, grouped, spans};
-use crate::view::{self, PageTable, View};
 use crate::{beside, boot_tables};
 use digest::{CellInfo, FindingCount};
 use minijinja::{Value, context};
@@ -17,33 +16,34 @@ use model::Probe;
 use model::quantity::{self, Unit};
 
 pub(super) fn tables(document: &Document) -> Vec<Value> {
-    let of = |(probe, view, page): (Probe, View, PageTable)| {
+    let of = |(table, page): (&CellTable, &Page)| {
+        let (rows, probe) = (table.rows(document), table.probe?);
         let title = if page.title.is_empty() { probe.word() } else { page.title };
-        let (rows, parts) = (view.rows, page.columns);
-        let table = CellTable { title, probe: Some(probe), rows, parts, room: Room::Wide, marked: true };
-        let rows = table.rows(document);
         let kind = rows.first()?.cell.kind.title();
+        let band = |part: &Part| (part.band(Place::Page), part.ids(Place::Page).collect::<Vec<_>>());
+        let bands: Vec<(&str, Vec<&str>)> = page.parts.iter().map(band).collect();
+        let ids: Vec<&str> = bands.iter().flat_map(|(_, ids)| ids.clone()).collect();
         // The words above the table say the unit of times, which would make every column wider.
-        let head = |(id, banded)| {
-            let [title, unit] = heading(id, banded, table.room);
+        let head = |id: &str, banded| {
+            let [title, unit] = heading(id, banded, Room::Wide);
             [title, if unit == "µs" { "" } else { unit }]
         };
+        let heads = bands.iter().flat_map(|(band, ids)| ids.iter().map(move |id| head(id, !band.is_empty())));
         Some(context! {
             title,
             about => format!("{}; {kind} and times in µs", page.about.unwrap_or(probe.about())),
             // Whether it needs the whole width of the window.
-            wide => table.ids().count() > 12,
-            bands => data(parts.iter().map(|(band, ids)| (*band, ids.len())).collect::<Vec<_>>()),
-            heads => data(table.ids().map(head).collect::<Vec<_>>()),
-            rows => rows.iter().map(|one| row(one, &table)).collect::<Vec<_>>(),
+            wide => ids.len() > 12,
+            bands => data(bands.iter().map(|(band, ids)| (band, ids.len())).collect::<Vec<_>>()),
+            heads => data(heads.collect::<Vec<_>>()),
+            rows => rows.iter().map(|one| row(one, &ids)).collect::<Vec<_>>(),
         })
     };
-    let views = Probe::ALL.into_iter().map(|probe| (probe, view::of(probe)));
-    let pages = views.flat_map(|(probe, view)| view.page.iter().map(move |page| (probe, view, *page)));
-    pages.filter_map(of).collect()
+    let tables = cell_tables::ALL.iter().filter(|table| !table.is_plain());
+    tables.flat_map(|table| table.pages.iter().map(move |page| (table, page))).filter_map(of).collect()
 }
 
-fn row(row: &CellRow<'_>, table: &CellTable) -> Value {
+fn row(row: &CellRow<'_>, ids: &[&str]) -> Value {
     let info = row.cell;
     let many = Some(info.count(&format!("{}.flows", row.about))).filter(|flows| *flows > 1);
     let many = many.map(|flows| format!(", {flows} flows")).unwrap_or_default();
@@ -63,7 +63,7 @@ fn row(row: &CellRow<'_>, table: &CellTable) -> Value {
             0 => info.repetitions.to_string(),
             left_out => format!("{} of {}", info.repetitions, info.repetitions + left_out),
         },
-        figures => data(table.ids().map(|(id, _)| figure_cell(info, &row.id(id))).collect::<Vec<_>>()),
+        figures => data(ids.iter().map(|id| figure_cell(info, &row.id(id))).collect::<Vec<_>>()),
         sign => info.mark.sign(),
         found => found(info),
         evidence => evidence(info),
@@ -108,19 +108,19 @@ fn evidence(info: &CellInfo) -> String {
     info.findings.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Tables as text has them: what PGM repaired, apart from the rest, round trips beside wake-ups, and the boots of each cell.
+/// Tables as text has them: one-way times, what PGM repaired, round trips beside wake-ups, and the boots of each cell.
 pub(super) fn grids(document: &Document) -> Vec<Value> {
-    const PGM: [&str; 2] = [
-        "PGM: loss and repair apart from the rest",
-        "RTT from the actual send in µs. Untouched: scheduling and the path alone. Held: arrived in time, and waited behind a repair",
-    ];
-    let pgm = cell_tables::PGM.grid(document).map(|grid| table(PGM, grid));
+    let of = |one: &CellTable| {
+        let (page, grid) = (one.pages.first()?, one.grid(document)?);
+        Some(table([page.title, page.about.unwrap_or_default()], grid))
+    };
+    let of_cells = cell_tables::ALL.iter().filter(|table| table.is_plain()).filter_map(of);
     let told = |(title, mut grid): (String, Grid)| {
         grid.drop_empty();
         table(title.split_once(": ").unwrap_or((&title, "")).into(), grid)
     };
     let others = beside::table(&document.cells).into_iter().chain(boot_tables::table(&document.boots)).map(told);
-    pgm.into_iter().chain(others).collect()
+    of_cells.chain(others).collect()
 }
 
 fn table([name, about]: [&str; 2], grid: Grid) -> Value {
