@@ -2,19 +2,28 @@
 
 use super::worded;
 use super::words::{FACTOR, percent, title};
-use crate::layout::{Column, Grid};
+use crate::layout::{Column, Columns, Grid};
 use crate::sheet::{Form, SENTENCE, Sheet};
 use crate::units::{counted, figure as figure_of, list};
 use digest::compare::{
     CellComparison, CompareError, CompareOptions, Comparison, Comparisons, MetricComparison, Outcome, Siblings,
 };
 use digest::{Metric, RunInput};
+use model::quantity::Unit;
 use model::{LatencyKind, Probe, ResultDocument};
 use stats::Looks;
 
 /// The figures that are tested together, as far as the results have them; and of a stream, which has no round trips.
 const TESTED: [&str; 3] = ["p50", "stdev", "p99.9"];
 const OF_STREAM: [&str; 3] = ["bits", "working.p50", "working.p99"];
+
+/// A row of the table.
+enum Line {
+    /// The first or the second.
+    Side(usize),
+    Ratio,
+    Interval,
+}
 
 /// What two settings measured in turn come to.
 #[derive(Debug, Clone)]
@@ -160,32 +169,34 @@ impl TwoSettings {
 
     fn table(&self) -> Grid {
         // Where repetitions lack a figure, those that have it are no fair sample.
-        let figures: Vec<&MetricComparison> = self.figures().filter(|figure| !figure.incomplete).collect();
-        let mut columns = vec![Column::words("")];
-        columns.extend(figures.iter().map(|figure| Column { right: true, ..Column::words(title(&figure.metric)) }));
-        columns.push(Column { right: true, ..Column::words("worst") });
+        let figures = self.figures().filter(|figure| !figure.incomplete);
+        let right = |title: &str| Column { right: true, ..Column::words(title) };
         let dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
-        let side = |at: usize, value: fn(&MetricComparison) -> f64| {
-            let mut row = vec![self.names[at].clone()];
-            row.extend(figures.iter().map(|figure| figure_of(figure.quantity.unit(), value(figure))));
-            row.push(dash(self.worst_ns[at].map(|ns| figure_of(model::quantity::Unit::Ns, ns))));
-            row
-        };
-        let compared = |name: &str, of: fn(&MetricComparison) -> Option<String>| {
-            let mut row = vec![name.to_owned()];
-            row.extend(figures.iter().map(|figure| dash(of(figure))));
-            row.push("–".to_owned());
-            row
-        };
-        let mut rows = vec![side(0, |figure| figure.a), side(1, |figure| figure.b)];
+        let mut rows = vec![Line::Side(0), Line::Side(1)];
         // A ratio of repetitions that are too few, or that cannot be trusted, would be read as the answer.
         if self.untrusted().is_none() {
-            rows.push(compared("ratio", |figure| figure.ratio.map(factor)));
-            rows.push(compared("95 %", |figure| {
-                figure.ratio_ci95.map(|[low, high]| format!("{} to {}", factor(low), factor(high)))
-            }));
+            rows.extend([Line::Ratio, Line::Interval]);
         }
-        Grid { columns, rows, ..Grid::default() }
+        Columns::none()
+            .words("", |line: &Line| match line {
+                Line::Side(at) => self.names[*at].clone(),
+                Line::Ratio => "ratio".to_owned(),
+                Line::Interval => "95 %".to_owned(),
+            })
+            .each(figures, |columns, figure| {
+                columns.column(right(title(&figure.metric)), move |line| match line {
+                    Line::Side(at) => figure_of(figure.quantity.unit(), [figure.a, figure.b][*at]),
+                    Line::Ratio => dash(figure.ratio.map(factor)),
+                    Line::Interval => {
+                        dash(figure.ratio_ci95.map(|[low, high]| format!("{} to {}", factor(low), factor(high))))
+                    }
+                })
+            })
+            .column(right("worst"), |line| match line {
+                Line::Side(at) => dash(self.worst_ns[*at].map(|ns| figure_of(Unit::Ns, ns))),
+                Line::Ratio | Line::Interval => dash(None),
+            })
+            .grid(rows)
     }
 
     /// What was left out, and what to type for more.
