@@ -8,6 +8,7 @@ use digest::names::{is_baseline, label_word, rank, varying};
 use digest::{Metric, RunInput, boots};
 use model::quantity::Unit;
 use model::{LatencyKind, Policy, ResultDocument, Substrate};
+use stats::Ratio;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the tail is read from: the first that all cells have.
@@ -122,7 +123,7 @@ fn sentence(
     let idle = loads.iter().copied().find(|load| is_baseline("load", load))?;
     let load = loads.iter().copied().filter(|load| !is_baseline("load", load)).min_by_key(|load| rank("load", load))?;
     let figure = |of: &OfKernel<'_>, load: &str, name: &str| by_boot(of.get(load), name, rtt);
-    let is_whole = |of: &OfKernel<'_>| Ratio::of(&figure(of, load, "max"), &figure(of, idle, "max"), unit).is_some();
+    let is_whole = |of: &OfKernel<'_>| ratio(&figure(of, load, "max"), &figure(of, idle, "max")).is_some();
     let whole: Vec<(&str, &OfKernel<'_>)> =
         kernels.iter().filter(|(_, of)| is_whole(of)).map(|(name, of)| (*name, of)).collect();
     let left_out: Vec<String> = kernels
@@ -134,48 +135,50 @@ fn sentence(
     let all_have =
         |name: &&&str| whole.iter().all(|(_, of)| [idle, load].iter().all(|load| !figure(of, load, name).is_empty()));
     let tail = TAILS.iter().find(all_have)?;
-    let mut grown: Vec<(&str, Ratio)> = Vec::new();
+    let mut grown: Vec<(&str, (Ratio, usize))> = Vec::new();
     for (name, of) in &whole {
-        grown.push((name, Ratio::of(&figure(of, load, tail), &figure(of, idle, tail), unit)?));
+        grown.push((name, ratio(&figure(of, load, tail), &figure(of, idle, tail))?));
     }
-    grown.sort_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio));
+    let words = |ratio: &(Ratio, usize)| times(ratio, unit);
+    grown.sort_by(|(_, (a, _)), (_, (b, _))| a.typical.total_cmp(&b.typical));
     let any = kernels.values().flat_map(BTreeMap::values).flat_map(|of| of.boots.values().flatten()).copied();
     let kind = kind_of(&any.collect::<Vec<_>>(), rtt).title();
-    let (words, is_real_time) = words(context, varying);
-    let what = format!("{}: under load {load},", capitalized(&format!("{kind}{words}")));
+    let (conditions, is_real_time) = conditions(context, varying);
+    let what = format!("{}: under load {load},", capitalized(&format!("{kind}{conditions}")));
     let [(best, least), .., (worst, most)] = grown.as_slice() else {
         return (!left_out.is_empty() && kernels.len() > 1)
             .then(|| (is_real_time, format!("{what} kernels cannot be compared.{left_out}")));
     };
     let from_to =
-        || format!("{tail} is {} times ({best}) to {} times ({worst}) that without load.", least.words(), most.words());
-    let text = if most.ratio / least.ratio >= KEPT && least.high < most.low {
+        || format!("{tail} is {} times ({best}) to {} times ({worst}) that without load.", words(least), words(most));
+    let ((low, boots), (high, _)) = (least, most);
+    let text = if high.typical / low.typical >= KEPT && low.high < high.low {
         let middle = |of: &OfKernel<'_>| {
             centre(&figure(of, idle, "p50").into_values().collect::<Vec<_>>(), Unit::Ns).unwrap_or(1.0)
         };
         let (fastest, quick) = whole.iter().min_by(|a, b| middle(a.1).total_cmp(&middle(b.1)))?;
         let of_best = whole.iter().find(|(name, _)| name == best)?.1;
-        let cost = match Ratio::of(&figure(of_best, idle, "p50"), &figure(quick, idle, "p50"), unit) {
+        let cost = match ratio(&figure(of_best, idle, "p50"), &figure(quick, idle, "p50")) {
             Some(cost) if fastest != best => {
-                format!("Without load the p50 of {best} is {} times that of {fastest}, the fastest.", cost.words())
+                format!("Without load the p50 of {best} is {} times that of {fastest}, the fastest.", words(&cost))
             }
             _ => format!("Without load {best} has the smallest p50, too."),
         };
-        let others: Vec<&(&str, Ratio)> = grown.iter().skip(1).filter(|(_, ratio)| ratio.ratio < KEPT).collect();
-        let is_alone = others.iter().all(|(_, ratio)| least.high < ratio.low);
+        let others: Vec<_> = grown.iter().skip(1).filter(|(_, (ratio, _))| ratio.typical < KEPT).collect();
+        let is_alone = others.iter().all(|(_, (ratio, _))| low.high < ratio.low);
         let keeps = if is_alone { "keeps its tail best" } else { "keeps its tail" };
-        let others: Vec<String> = others.iter().map(|(name, ratio)| format!("{name} with {}", ratio.words())).collect();
+        let others: Vec<String> = others.iter().map(|(name, ratio)| format!("{name} with {}", words(ratio))).collect();
         let others = if others.is_empty() { String::new() } else { format!(" So do {}.", list(&others)) };
         let once =
-            if least.boots == 1 { format!(" One {unit} each shows no spread between {unit}s.") } else { String::new() };
+            if *boots == 1 { format!(" One {unit} each shows no spread between {unit}s.") } else { String::new() };
         format!(
             "{what} {best} {keeps}: {tail} is {} times that without load.{others} The worst is {worst} with {} times. {cost}{once}",
-            least.words(),
-            most.words()
+            words(least),
+            words(most)
         )
-    } else if most.ratio < KEPT {
+    } else if high.typical < KEPT {
         format!("{what} every kernel keeps its tail: {}", from_to())
-    } else if least.ratio >= KEPT {
+    } else if low.typical >= KEPT {
         format!("{what} no kernel keeps its tail: {}", from_to())
     } else {
         format!("{what} no kernel stands out: {}", from_to())
@@ -203,7 +206,7 @@ fn absence(of: &OfKernel<'_>, loads: [&str; 2]) -> String {
 }
 
 /// What was measured under which conditions, and whether the policy is one for real time.
-fn words(context: &Context, varying: &BTreeSet<String>) -> (String, bool) {
+fn conditions(context: &Context, varying: &BTreeSet<String>) -> (String, bool) {
     let message = if context.probe.has_peer() {
         format!(" of {} at {} bytes", context.protocol.to_uppercase(), context.size)
     } else {
@@ -235,29 +238,20 @@ fn by_boot(of: Option<&OfLoad<'_>>, name: &str, rtt: bool) -> BTreeMap<u32, f64>
     boots.into_iter().flatten().filter_map(|(boot, results)| Some((*boot, figure(results)?))).collect()
 }
 
-struct Ratio {
-    ratio: f64,
-    low: f64,
-    high: f64,
-    boots: usize,
-    unit: &'static str,
+/// The ratio of two kernels' or loads' figures of the same boots, and how many boots there are; `None`: none in common.
+fn ratio(ours: &BTreeMap<u32, f64>, theirs: &BTreeMap<u32, f64>) -> Option<(Ratio, usize)> {
+    let both = ours.iter().filter_map(|(boot, value)| Some((*value, *theirs.get(boot)?)));
+    let (ours, theirs): (Vec<f64>, Vec<f64>) = both.unzip();
+    let ratio = stats::ratio(&ours, &theirs);
+    ratio.typical.is_finite().then_some((ratio, ours.len()))
 }
 
-impl Ratio {
-    fn of(ours: &BTreeMap<u32, f64>, theirs: &BTreeMap<u32, f64>, unit: &'static str) -> Option<Self> {
-        let both = ours.iter().filter_map(|(boot, value)| Some((*value, *theirs.get(boot)?)));
-        let (ours, theirs): (Vec<f64>, Vec<f64>) = both.unzip();
-        let stats::Ratio { typical: ratio, low, high } = stats::ratio(&ours, &theirs);
-        ratio.is_finite().then_some(Self { ratio, low, high, boots: ours.len(), unit })
-    }
-
-    fn words(&self) -> String {
-        let [ratio, low, high] = [self.ratio, self.low, self.high].map(three_digits);
-        match self.boots {
-            1 => ratio,
-            boots if boots < FEWEST => format!("{ratio} ({low} to {high} over {})", counted(boots, self.unit)),
-            _ => format!("{ratio} ({low} to {high})"),
-        }
+fn times((ratio, boots): &(Ratio, usize), unit: &str) -> String {
+    let [typical, low, high] = [ratio.typical, ratio.low, ratio.high].map(three_digits);
+    match *boots {
+        1 => typical,
+        boots if boots < FEWEST => format!("{typical} ({low} to {high} over {})", counted(boots, unit)),
+        _ => format!("{typical} ({low} to {high})"),
     }
 }
 
