@@ -166,9 +166,9 @@ pub struct TableRow {
 }
 
 impl TableRow {
-    /// Its values of some axes as the table shows them.
-    pub(crate) fn words<'a>(&self, axes: impl Iterator<Item = &'a String>) -> Vec<String> {
-        axes.map(|axis| self.factors.get(axis).map(|value| cell_word(axis, value)).unwrap_or_default()).collect()
+    /// Its value of an axis as the table shows it.
+    pub(crate) fn word(&self, axis: &str) -> String {
+        self.factors.get(axis).map(|value| cell_word(axis, value)).unwrap_or_default()
     }
 
     /// A time of this row in microseconds: published ones as they were printed.

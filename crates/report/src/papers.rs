@@ -207,6 +207,45 @@ pub(crate) fn columns(headlines: &Headlines) -> [Option<&Headline>; 4] {
     [netperf_tcp, netperf_udp, pingpong_tcp, pingpong_udp].map(Option::as_ref)
 }
 
+/// A column of figures of the papers' table.
+pub(crate) struct FigureColumn {
+    /// What is above it, from the top: the tool and the protocol.
+    pub(crate) bands: [&'static str; 2],
+    /// Its place in [`COLUMNS`].
+    place: usize,
+    /// Jitter, else the mean. netperf gives no jitter.
+    pub(crate) is_jitter: bool,
+}
+
+pub(crate) const FIGURES: [FigureColumn; 6] = [
+    FigureColumn { bands: ["netperf (rr)", "TCP"], place: 0, is_jitter: false },
+    FigureColumn { bands: ["netperf (rr)", "UDP"], place: 1, is_jitter: false },
+    FigureColumn { bands: ["pingpong", "TCP"], place: 2, is_jitter: false },
+    FigureColumn { bands: ["pingpong", "TCP"], place: 2, is_jitter: true },
+    FigureColumn { bands: ["pingpong", "UDP"], place: 3, is_jitter: false },
+    FigureColumn { bands: ["pingpong", "UDP"], place: 3, is_jitter: true },
+];
+
+impl FigureColumn {
+    pub(crate) fn headline<'a>(&self, row: &'a TableRow) -> Option<&'a Headline> {
+        columns(&row.headlines)[self.place]
+    }
+
+    /// In µs; empty where it is not known.
+    pub(crate) fn text(&self, row: &TableRow) -> String {
+        let ns = |headline: &Headline| if self.is_jitter { headline.stdev_ns } else { Some(headline.mean_ns) };
+        self.headline(row).and_then(ns).map(|ns| row.us(ns)).unwrap_or_default()
+    }
+}
+
+/// The bands above some columns, a line each from the top: text, and how many columns it covers.
+pub(crate) fn bands(columns: &[&FigureColumn]) -> [Vec<(&'static str, usize)>; 2] {
+    [0, 1].map(|line| {
+        let groups = columns.chunk_by(|a, b| a.bands[..=line] == b.bands[..=line]);
+        groups.map(|group| (group[0].bands[line], group.len())).collect()
+    })
+}
+
 fn measured_blocks(cells: &[Cell], rows: &[RowKey], axes: &[String], size: u64) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     for (index, row) in rows.iter().enumerate() {

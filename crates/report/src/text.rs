@@ -2,24 +2,22 @@
 
 use crate::cell_tables::{self, Lead};
 use crate::columns::{self, Room};
-use crate::document::{AnswerRow, Block, Document, Headline, TableRow};
-use crate::layout::{Band, Column, Columns, Grid, paragraph};
-use crate::papers::{caption, columns};
+use crate::document::{AnswerRow, Block, Document, Note, TableRow};
+use crate::layout::{Column, Columns, Grid, paragraph};
+use crate::papers::{self, FIGURES, FigureColumn, caption};
 use crate::units::list;
 use crate::{Report, compare};
 use digest::names::{axis_title, label_word};
 use digest::{CellInfo, Mark};
 use std::collections::BTreeSet;
 
-/// A figure with its mark; `!` names its notes, `*` stands alone.
-fn marked(figure: &str, headline: &Headline, document: &Document) -> String {
+/// A mean with its mark, `!` with the numbers of its notes; jitter has none.
+fn marked(column: &FigureColumn, row: &TableRow, document: &Document) -> String {
+    let figure = column.text(row);
+    let Some(headline) = column.headline(row).filter(|_| !column.is_jitter) else { return figure };
+    let is_own = |note: &&Note| note.invalid && headline.notes.contains(&note.number);
     let notes: Vec<String> = match headline.mark {
-        Mark::Invalid => headline
-            .notes
-            .iter()
-            .filter(|number| document.notes.iter().any(|note| note.invalid && note.number == **number))
-            .map(ToString::to_string)
-            .collect(),
+        Mark::Invalid => document.notes.iter().filter(is_own).map(|note| note.number.to_string()).collect(),
         _ => Vec::new(),
     };
     format!("{figure}{}{}", headline.mark.sign(), notes.join(","))
@@ -38,35 +36,27 @@ fn align_marks(cells: &mut [&mut String]) {
 }
 
 pub(crate) fn grid(block: &Block, document: &Document) -> Grid {
-    let kind = document.kind.title();
-    let axes = &document.axes;
-    let mut columns_out: Vec<Column> = axes.iter().map(|axis| Column::words(&axis_title(axis))).collect();
-    for title in [kind, kind, kind, "stdev", kind, "stdev"] {
-        columns_out.push(Column::figures(title, "µs"));
-    }
-    let first = axes.len();
-    let band = |from: usize, to: usize, text: &str| -> Band { (first + from, first + to, text.to_owned()) };
-    let bands = vec![
-        vec![band(0, 1, "netperf (rr)"), band(2, 5, "pingpong")],
-        vec![band(0, 0, "TCP"), band(1, 1, "UDP"), band(2, 3, "TCP"), band(4, 5, "UDP")],
-    ];
-    let mut rows: Vec<Vec<String>> = block.rows.iter().map(|row| cells(row, document)).collect();
-    for column in first..first + 6 {
-        let mut cells: Vec<&mut String> = rows.iter_mut().filter_map(|row| row.get_mut(column)).collect();
+    let first = document.axes.len();
+    let mut grid = Columns::none()
+        .each(&document.axes, |columns, axis| columns.words(&axis_title(axis), |row: &&TableRow| row.word(axis)))
+        .each(&FIGURES, |columns, figure| {
+            let title = if figure.is_jitter { "stdev" } else { document.kind.title() };
+            columns.figures(title, "µs", |row| marked(figure, row, document))
+        })
+        .grid(&block.rows);
+    for column in first..grid.columns.len() {
+        let mut cells: Vec<&mut String> = grid.rows.iter_mut().filter_map(|row| row.get_mut(column)).collect();
         align_marks(&mut cells);
     }
-    Grid { columns: columns_out, bands, rows, merged: first, keys: first, ..Grid::default() }
-}
-
-fn cells(row: &TableRow, document: &Document) -> Vec<String> {
-    let mut out = row.words(document.axes.iter());
-    let figures = |(index, headline): (usize, Option<&Headline>)| {
-        let mean = headline.map(|headline| marked(&row.us(headline.mean_ns), headline, document));
-        let jitter = (index >= 2).then(|| headline.and_then(|headline| headline.stdev_ns).map(|ns| row.us(ns)));
-        [Some(mean), jitter].into_iter().flatten().map(Option::unwrap_or_default)
-    };
-    out.extend(columns(&row.headlines).into_iter().enumerate().flat_map(figures));
-    out
+    let lines = papers::bands(&FIGURES.each_ref()).map(|line| {
+        let mut next = first;
+        let band = |(text, columns): (&str, usize)| {
+            next += columns;
+            (next - columns, next - 1, text.to_owned())
+        };
+        line.into_iter().map(band).collect()
+    });
+    Grid { bands: lines.into(), merged: first, keys: first, ..grid }
 }
 
 /// What every cell shares, as one line; empty when nothing is.

@@ -13,7 +13,7 @@ mod table;
 use crate::document::Document;
 use crate::draw::figure::Figure;
 use crate::draw::plots::{self, Picture};
-use crate::papers::caption;
+use crate::papers::{bands, caption};
 use crate::text::{answer_grid, fixed_line};
 use crate::{Page, Report, ReportError, environment};
 use digest::names::axis_title;
@@ -96,7 +96,8 @@ impl Report {
             axes => data(table::axes(document).into_iter().map(|axis| axis_title(axis)).collect::<Vec<_>>()),
             caption => caption(document),
             fixed => fixed_line(document),
-            columns => data(table::shown(document)),
+            bands => data(bands(&table::shown(document))),
+            heads => data(table::heads(document)),
             blocks => table::blocks(document),
             notes => data(&document.notes),
             remarks,

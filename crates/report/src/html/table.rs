@@ -1,33 +1,35 @@
 //! The papers' table as data for the template.
 
 use super::{FigureCell, data};
-use crate::document::{Block, Document, Headline, TableRow};
-use crate::layout::{Column, Grid, Span};
-use crate::papers::columns;
+use crate::document::{Block, Document, TableRow};
+use crate::layout::{Columns, Grid, Span};
+use crate::papers::{FIGURES, FigureColumn};
 use crate::units::spans;
-use digest::names::cell_word;
 use minijinja::{Value, context};
 
-/// Which of the four pairs of columns any row has a figure for: a probe that nobody ran has no column.
-pub(super) fn shown(document: &Document) -> [bool; 4] {
-    let mut shown = [false; 4];
-    for row in document.blocks.iter().flat_map(|block| &block.rows) {
-        for (slot, headline) in shown.iter_mut().zip(columns(&row.headlines)) {
-            *slot |= headline.is_some();
-        }
-    }
-    shown
+/// The columns of figures: a probe that has no result has none.
+pub(super) fn shown(document: &Document) -> Vec<&'static FigureColumn> {
+    let has = |column: &&FigureColumn| {
+        document.blocks.iter().flat_map(|block| &block.rows).any(|row| column.headline(row).is_some())
+    };
+    FIGURES.iter().filter(has).collect()
+}
+
+/// Their headings, and whether a pair of columns begins with it.
+pub(super) fn heads(document: &Document) -> Vec<(&'static str, bool)> {
+    let head = |column: &FigureColumn| match column.is_jitter {
+        true => ("jitter stdev", false),
+        false => (document.kind.title(), true),
+    };
+    shown(document).into_iter().map(head).collect()
 }
 
 pub(super) fn blocks(document: &Document) -> Vec<Value> {
     let (shown, axes) = (shown(document), axes(document));
     let view = |block: &Block| {
-        let grid = Grid {
-            columns: axes.iter().map(|axis| Column::words(axis)).collect(),
-            rows: block.rows.iter().map(|row| row.words(axes.iter().copied())).collect(),
-            merged: axes.len(),
-            ..Grid::default()
-        };
+        let columns =
+            Columns::none().each(&axes, |columns, axis| columns.words(axis, |row: &&TableRow| row.word(axis)));
+        let grid = Grid { merged: axes.len(), ..columns.grid(&block.rows) };
         // A value that repeats below spans those rows.
         let spans: Vec<Vec<Span>> = (0..axes.len()).map(|column| grid.spans(column)).collect();
         let row = |(number, row): (usize, &TableRow)| {
@@ -50,7 +52,7 @@ pub(super) fn blocks(document: &Document) -> Vec<Value> {
 pub(super) fn axes(document: &Document) -> Vec<&String> {
     let has = |axis: &&String| {
         let mut rows = document.blocks.iter().flat_map(|block| &block.rows);
-        rows.any(|row| row.factors.get(*axis).is_some_and(|value| !matches!(cell_word(axis, value).as_str(), "" | "–")))
+        rows.any(|row| !matches!(row.word(axis).as_str(), "" | "–"))
     };
     document.axes.iter().filter(has).collect()
 }
@@ -65,22 +67,18 @@ fn spread(range: Option<[f64; 2]>) -> String {
     range.map(|[low, high]| format!("repetitions {}", spans(low, "to", high))).unwrap_or_default()
 }
 
-fn figures(row: &TableRow, shown: &[bool; 4], document: &Document) -> Vec<FigureCell> {
-    let pair = |(place, headline): (usize, Option<&Headline>)| {
-        let mean = headline.map_or_else(FigureCell::default, |headline| FigureCell {
-            text: row.us(headline.mean_ns),
-            sign: headline.mark.sign(),
-            tip: [spread(headline.mean_range), notes_of(&headline.notes, document)].join("\n").trim().to_owned(),
-            ..FigureCell::default()
-        });
-        let jitter = headline.map_or_else(FigureCell::default, |headline| FigureCell {
-            text: headline.stdev_ns.map(|ns| row.us(ns)).unwrap_or_default(),
-            tip: spread(headline.stdev_range),
-            ..FigureCell::default()
-        });
-        // netperf gives no jitter.
-        [Some(FigureCell { first: true, ..mean }), (place >= 2).then_some(jitter)].into_iter().flatten()
+fn figures(row: &TableRow, shown: &[&FigureColumn], document: &Document) -> Vec<FigureCell> {
+    let cell = |column: &&FigureColumn| {
+        let (text, first) = (column.text(row), !column.is_jitter);
+        let Some(headline) = column.headline(row) else { return FigureCell { first, ..FigureCell::default() } };
+        let (sign, tip) = match column.is_jitter {
+            true => ("", spread(headline.stdev_range)),
+            false => {
+                let lines = [spread(headline.mean_range), notes_of(&headline.notes, document)];
+                (headline.mark.sign(), lines.join("\n").trim().to_owned())
+            }
+        };
+        FigureCell { text, sign, tip, first, short: false }
     };
-    let columns = columns(&row.headlines).into_iter().enumerate().filter(|(place, _)| shown[*place]);
-    columns.flat_map(pair).collect()
+    shown.iter().map(cell).collect()
 }
