@@ -3,20 +3,46 @@
 
 use crate::Report;
 use crate::document::Headline;
-use crate::papers::{COLUMNS as COLUMNS_OF_PAPERS, columns};
+use crate::papers::{COLUMNS as COLUMNS_OF_PAPERS, columns as columns_of_papers};
 use digest::CellInfo;
 use model::quantity::{self, Combine, Group, Quantity, Unit};
 use model::{LatencyKind, Probe};
-use std::collections::BTreeSet;
-use store::csv_line;
+use std::collections::{BTreeMap, BTreeSet};
+use store::CsvColumns;
 
-/// A column, or those of all quantities of a group.
-enum Column {
-    Words(&'static str, fn(&CellInfo) -> String),
-    Figures(Group),
+/// A cell, or a published figure.
+struct Row<'a> {
+    source: &'a str,
+    factors: &'a BTreeMap<String, String>,
+    probe: Probe,
+    protocol: &'a str,
+    size_bytes: u64,
+    kind: LatencyKind,
+    figures: Figures<'a>,
 }
 
-use Column::{Figures, Words};
+enum Figures<'a> {
+    Measured(&'a CellInfo),
+    Published(&'a Headline),
+}
+
+impl<'a> Row<'a> {
+    fn cell(&self) -> Option<&'a CellInfo> {
+        match self.figures {
+            Figures::Measured(info) => Some(info),
+            Figures::Published(_) => None,
+        }
+    }
+
+    fn value(&self, id: &str) -> Option<f64> {
+        match (&self.figures, id) {
+            (Figures::Measured(info), _) => info.value(id),
+            (Figures::Published(headline), "mean") => Some(headline.mean_ns),
+            (Figures::Published(headline), "stdev") => headline.stdev_ns,
+            (Figures::Published(_), _) => None,
+        }
+    }
+}
 
 /// The columns after those of the factors, which are named by axis and stand in alphabetical order. Those of figures are in
 /// docs/generated/quantities.md.
@@ -33,55 +59,50 @@ use Column::{Figures, Words};
 /// | `saturated` | what could not keep up, with the evidence |
 /// | `mark` | empty, `*` disturbed, `!` invalid or repetitions left out |
 /// | `findings` | words of the findings, separated by blanks |
-const COLUMNS: &[Column] = &[
-    Words("source", |_| "measured".to_owned()),
-    Words("substrate", |info| info.substrate.word().to_owned()),
-    Words("run", |info| info.run.clone()),
-    Words("probe", |info| info.probe.word().to_owned()),
-    Words("protocol", |info| info.protocol.clone()),
-    Words("size_bytes", |info| info.size_bytes.to_string()),
-    Words("kind", |info| info.kind.word().to_owned()),
-    Words("repetitions", |info| info.repetitions.to_string()),
-    Words("left_out", |info| info.left_out.to_string()),
-    Figures(Group::Latency),
-    Words("p50_low_ns", |info| ns(info.range("p50").map(|range| range[0]))),
-    Words("p50_high_ns", |info| ns(info.range("p50").map(|range| range[1]))),
-    Figures(Group::Messages),
-    Figures(Group::Transactions),
-    Figures(Group::Ping),
-    Figures(Group::Schedule),
-    Words("saturated", |info| info.words.get("saturated").cloned().unwrap_or_default()),
-    Figures(Group::Intended),
-    Figures(Group::Lateness),
-    Figures(Group::OneWay),
-    Figures(Group::Segments),
-    Figures(Group::Flows),
-    Figures(Group::Stream),
-    Figures(Group::Working),
-    Words("mark", |info| info.mark.sign().to_owned()),
-    Words("findings", |info| info.findings.iter().map(|finding| finding.id.as_str()).collect::<Vec<_>>().join(" ")),
-    Figures(Group::Fates),
-    Figures(Group::PgmEnds),
-    Figures(Group::Pgm),
-    Figures(Group::Cpu),
-    Figures(Group::Load),
-    Figures(Group::Corrected),
-    Figures(Group::Tool),
-    Figures(Group::Wake),
-];
+fn columns<'a>(axes: BTreeSet<&'a str>) -> CsvColumns<'a, Row<'a>> {
+    let p50 = |row: &Row<'_>, end: usize| Some(ns(row.cell()?.range("p50")?[end]));
+    CsvColumns::none()
+        .each(axes, |columns, axis| columns.column(axis, move |row: &Row<'a>| row.factors.get(axis)))
+        .column("source", |row| Some(row.source))
+        .column("substrate", |row| Some(row.cell()?.substrate.word()))
+        .column("run", |row| Some(&row.cell()?.run))
+        .column("probe", |row| Some(row.probe.word()))
+        .column("protocol", |row| Some(row.protocol))
+        .column("size_bytes", |row| Some(row.size_bytes))
+        .column("kind", |row| Some(row.kind.word()))
+        .column("repetitions", |row| Some(row.cell()?.repetitions))
+        .column("left_out", |row| Some(row.cell()?.left_out))
+        .each([Group::Latency], figures)
+        .column("p50_low_ns", move |row| p50(row, 0))
+        .column("p50_high_ns", move |row| p50(row, 1))
+        .each([Group::Messages, Group::Transactions, Group::Ping, Group::Schedule], figures)
+        .column("saturated", |row| row.cell()?.words.get("saturated"))
+        .each([Group::Intended, Group::Lateness, Group::OneWay, Group::Segments, Group::Flows], figures)
+        .each([Group::Stream, Group::Working], figures)
+        .column("mark", |row| Some(row.cell()?.mark.sign()))
+        .column("findings", |row| {
+            let findings = row.cell()?.findings.iter();
+            Some(findings.map(|finding| finding.id.as_str()).collect::<Vec<_>>().join(" "))
+        })
+        .each([Group::Fates, Group::PgmEnds, Group::Pgm, Group::Cpu, Group::Load, Group::Corrected], figures)
+        .each([Group::Tool, Group::Wake], figures)
+}
 
-fn of_group(group: Group) -> impl Iterator<Item = &'static Quantity> {
-    quantity::of_group(group).filter(|one| !one.csv_cells.is_empty() && one.combine != Combine::Never)
+/// The quantities of a group, a column each: times to a tenth of a nanosecond, all others in full.
+fn figures<'a>(columns: CsvColumns<'a, Row<'a>>, group: Group) -> CsvColumns<'a, Row<'a>> {
+    let shown = quantity::of_group(group).filter(|one| !one.csv_cells.is_empty() && one.combine != Combine::Never);
+    columns.each(shown, |columns, one: &'static Quantity| {
+        columns.column(&*one.csv_cells, |row| {
+            let value = row.value(&one.id)?;
+            Some(if one.unit == Unit::Ns { ns(value) } else { number(Some(value)) })
+        })
+    })
 }
 
 /// The names of the columns after those of the factors.
 #[must_use]
-pub fn csv_columns() -> Vec<&'static str> {
-    let names = |column: &Column| match column {
-        Words(name, _) => vec![*name],
-        Figures(group) => of_group(*group).map(|quantity| quantity.csv_cells.as_str()).collect(),
-    };
-    COLUMNS.iter().flat_map(names).collect()
+pub fn csv_columns() -> Vec<String> {
+    columns(BTreeSet::new()).names().into_iter().map(str::to_owned).collect()
 }
 
 /// A number in full, with a point; empty where there is none.
@@ -89,8 +110,8 @@ pub(crate) fn number(value: Option<f64>) -> String {
     value.filter(|value| value.is_finite()).map(|value| format!("{value}")).unwrap_or_default()
 }
 
-fn ns(value: Option<f64>) -> String {
-    value.map(|ns| format!("{ns:.1}").trim_end_matches(".0").to_owned()).unwrap_or_default()
+fn ns(ns: f64) -> String {
+    format!("{ns:.1}").trim_end_matches(".0").to_owned()
 }
 
 impl Report {
@@ -98,61 +119,52 @@ impl Report {
     #[must_use]
     pub fn csv(&self) -> String {
         let document = &self.document;
-        let mut axes: BTreeSet<&String> = document.cells.iter().flat_map(|info| info.factors.keys()).collect();
-        if document.blocks.iter().any(|block| block.published.is_some()) {
-            axes.extend(&document.axes);
-        }
-        // The run has its own column.
-        axes.retain(|axis| axis.as_str() != "run");
-        let mut heads: Vec<String> = axes.iter().map(|axis| (*axis).clone()).collect();
-        heads.extend(csv_columns().into_iter().map(str::to_owned));
-        let mut out = csv_line(&heads);
-        for info in &document.cells {
-            let mut fields: Vec<String> =
-                axes.iter().map(|axis| info.factors.get(*axis).cloned().unwrap_or_default()).collect();
-            fields.extend(measured(info));
-            out.push_str(&csv_line(&fields));
-        }
+        let mut axes: BTreeSet<&str> =
+            document.cells.iter().flat_map(|info| info.factors.keys().map(String::as_str)).collect();
+        let measured = document.cells.iter().map(|info| Row {
+            source: "measured",
+            factors: &info.factors,
+            probe: info.probe,
+            protocol: &info.protocol,
+            size_bytes: info.size_bytes,
+            kind: info.kind,
+            figures: Figures::Measured(info),
+        });
+        let mut rows: Vec<Row<'_>> = measured.collect();
         for block in &document.blocks {
             let Some(source) = &block.published else { continue };
-            for row in &block.rows {
-                for ((probe, protocol), headline) in COLUMNS_OF_PAPERS.into_iter().zip(columns(&row.headlines)) {
-                    let Some(headline) = headline else { continue };
-                    let mut fields: Vec<String> =
-                        axes.iter().map(|axis| row.factors.get(*axis).cloned().unwrap_or_default()).collect();
-                    fields.extend(published(source, probe, protocol, document.kind, headline));
-                    out.push_str(&csv_line(&fields));
-                }
-            }
+            axes.extend(document.axes.iter().map(String::as_str));
+            let figures = block.rows.iter().flat_map(|row| {
+                let figures = COLUMNS_OF_PAPERS.into_iter().zip(columns_of_papers(&row.headlines));
+                figures.filter_map(move |(column, headline)| Some((row, column, headline?)))
+            });
+            rows.extend(figures.map(|(row, (probe, protocol), headline)| Row {
+                source,
+                factors: &row.factors,
+                probe,
+                protocol,
+                size_bytes: 32,
+                kind: document.kind,
+                figures: Figures::Published(headline),
+            }));
         }
-        out
+        // The run has its own column.
+        axes.remove("run");
+        columns(axes).text(&rows)
     }
 }
 
-fn measured(info: &CellInfo) -> Vec<String> {
-    let fields = |column: &Column| match column {
-        Words(_, read) => vec![read(info)],
-        Figures(group) => of_group(*group).map(|quantity| field_of(quantity, info)).collect(),
-    };
-    COLUMNS.iter().flat_map(fields).collect()
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Times to a tenth of a nanosecond, all others in full.
-fn field_of(quantity: &Quantity, info: &CellInfo) -> String {
-    let value = info.value(&quantity.id);
-    if quantity.unit == Unit::Ns { ns(value) } else { number(value) }
-}
-
-fn published(source: &str, probe: Probe, protocol: &str, kind: LatencyKind, headline: &Headline) -> Vec<String> {
-    let known = [
-        ("source", source.to_owned()),
-        ("probe", probe.word().to_owned()),
-        ("protocol", protocol.to_owned()),
-        ("size_bytes", "32".to_owned()),
-        ("kind", kind.word().to_owned()),
-        ("mean_ns", ns(Some(headline.mean_ns))),
-        ("stdev_ns", ns(headline.stdev_ns)),
-    ];
-    let field = |column: &str| known.iter().find(|(name, _)| *name == column).map(|(_, text)| text.clone());
-    csv_columns().into_iter().map(|column| field(column).unwrap_or_default()).collect()
+    /// Catches: a quantity whose group no list of columns names.
+    #[test]
+    fn every_quantity_with_a_column_is_in_the_file() {
+        let heads = csv_columns();
+        let combined = quantity::all().iter().filter(|one| one.combine != Combine::Never);
+        for quantity in combined.filter(|one| !one.csv_cells.is_empty()) {
+            assert_eq!(heads.iter().filter(|head| **head == quantity.csv_cells).count(), 1, "{}", quantity.csv_cells);
+        }
+    }
 }

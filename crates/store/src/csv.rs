@@ -28,8 +28,7 @@
 //! | `invalid`, `disturbed` | what the verdict found, ids separated by spaces |
 
 use crate::{Run, StoreError};
-use model::quantity::{self, Group};
-use model::result::Rung;
+use model::quantity::{self, Group, Quantity};
 use model::run::RunStep;
 use model::{Finding, ResultDocument, Role};
 use std::collections::BTreeSet;
@@ -68,21 +67,60 @@ pub fn csv<'a>(rows: impl IntoIterator<Item = CsvRow<'a>>) -> Result<String, Sto
         rows.iter().flat_map(|row| row.result.factors.keys().map(String::as_str)).filter(known).collect();
     // All of them have the same rungs.
     let ladder = rows.iter().map(|row| row.result.ladder.as_slice()).find(|ladder| !ladder.is_empty()).unwrap_or(&[]);
-    let columns = Columns { labels, factors, ladder };
-    let mut text = csv_line(&Fields::of(None, &columns).names);
-    for row in &rows {
-        let fields = Fields::of(Some(row), &columns);
-        if let Some(column) = fields.no_number {
-            let why = "it is no number, which a result must not hold".to_owned();
-            return Err(StoreError::Encode { what: format!("CSV column {column}"), why });
-        }
-        text.push_str(&csv_line(&fields.values));
+    let broken = |row: &CsvRow<'_>| {
+        quantity::all()
+            .iter()
+            .find(|one| !one.csv.is_empty() && one.of(row.result).is_some_and(|value| !value.is_finite()))
+    };
+    if let Some(quantity) = rows.iter().find_map(broken) {
+        let why = "it is no number, which a result must not hold".to_owned();
+        return Err(StoreError::Encode { what: format!("CSV column {}", quantity.csv), why });
     }
-    Ok(text)
+    let columns = CsvColumns::none()
+        .column("run", |row: &CsvRow<'a>| Some(row.run?.0.path.file_name()?.to_string_lossy()))
+        .column("step", |row| Some(row.run?.1.index))
+        .column("cell", |row| row.result.cell.as_ref())
+        .column("repetition", |row| row.result.repetition)
+        .column("substrate", |row| Some(row.run?.0.run.substrate))
+        .each(labels, |columns, label| {
+            columns.column(format!("label_{label}"), move |row| row.run?.0.run.labels.get(label))
+        })
+        .each(FACTORS, |columns, factor| columns.column(factor, move |row| recorded(row.result, factor)))
+        .column("size_bytes", |row| row.result.size())
+        .each(factors, |columns, factor| {
+            columns.column(format!("factor_{factor}"), move |row| row.result.factor(factor))
+        })
+        .each(Role::ALL, |columns, role| {
+            columns.column(format!("{role}_host"), move |row| row.result.ends.first(role)?.host.as_ref())
+        })
+        .column("started_ns", |row| Some(row.result.started_ns))
+        .each([Group::Tool], figures)
+        .column("latency_kind", |row| Some(row.result.latency.as_ref()?.kind.word()))
+        .each([Group::Latency, Group::Intended, Group::Lateness, Group::Schedule], figures)
+        .each(ladder.iter().enumerate(), |columns, (at, rung)| {
+            columns.column(format!("ladder_p{}_ns", rung.percent), move |row| row.result.ladder.get(at)?.ns)
+        })
+        .column("saturated", |row| Some(&row.result.rate.as_ref()?.saturated.as_ref()?.who))
+        .each([Group::OneWay, Group::Pgm, Group::Fates, Group::Flows, Group::Stream, Group::Working], figures)
+        .each([Group::Ping, Group::Messages, Group::Wake, Group::Transactions], figures)
+        .column("connect_each", |row| Some(row.result.transactions.as_ref()?.connect_each))
+        .each([Group::Cpu, Group::Load], figures)
+        .column("load_steady", |row| Some(row.result.load.as_ref()?.steady))
+        .each([Group::Corrected, Group::Segments, Group::PgmEnds], figures)
+        .column("trusted", |row| Some(row.result.verdict.trusted))
+        .column("invalid", |row| Some(ids(&row.result.verdict.invalid)))
+        .column("disturbed", |row| Some(ids(&row.result.verdict.disturbed)));
+    Ok(columns.text(&rows))
+}
+
+/// The quantities of a group, a column each.
+fn figures<'a>(columns: CsvColumns<'a, CsvRow<'a>>, group: Group) -> CsvColumns<'a, CsvRow<'a>> {
+    let shown = quantity::of_group(group).filter(|one| !one.csv.is_empty());
+    columns.each(shown, |columns, one: &'static Quantity| columns.column(&*one.csv, |row| one.of(row.result)))
 }
 
 /// A factor as the cell has it, or as the initiator was told where nothing varied it.
-fn known(result: &ResultDocument, factor: &str) -> Option<String> {
+fn recorded(result: &ResultDocument, factor: &str) -> Option<String> {
     let end = result.ends.first(Role::Initiator)?;
     result.factor(factor).or_else(|| match factor {
         "probe" => Some(result.probe.to_string()),
@@ -111,88 +149,46 @@ pub fn csv_line(fields: &[impl AsRef<str>]) -> String {
     fields.iter().map(|text| field(text.as_ref())).collect::<Vec<_>>().join(",") + "\r\n"
 }
 
-struct Columns<'a> {
-    labels: BTreeSet<&'a str>,
-    factors: BTreeSet<&'a str>,
-    ladder: &'a [Rung],
-}
+/// What a column has in a row.
+type Read<'a, R> = Box<dyn Fn(&R) -> String + 'a>;
 
-/// The columns of one row. Names and values are pushed together, so that they cannot come apart.
-#[derive(Debug, Default)]
-struct Fields {
-    names: Vec<String>,
-    values: Vec<String>,
-    /// The first column whose figure is NaN or infinite.
-    no_number: Option<String>,
-}
+/// The columns of a CSV file, each with what it has in a row of type `R`: a column is written once.
+pub struct CsvColumns<'a, R>(Vec<(String, Read<'a, R>)>);
 
-impl Fields {
-    /// The quantities of some groups.
-    fn groups(&mut self, groups: &[Group], result: Option<&ResultDocument>) {
-        for quantity in groups.iter().flat_map(|group| quantity::of_group(*group)).filter(|one| !one.csv.is_empty()) {
-            let value = result.and_then(|result| quantity.of(result));
-            if value.is_some_and(|value| !value.is_finite()) && self.no_number.is_none() {
-                self.no_number = Some(quantity.csv.clone());
-            }
-            self.push(quantity.csv.as_str(), value);
-        }
+impl<'a, R> CsvColumns<'a, R> {
+    /// None yet.
+    #[must_use]
+    pub fn none() -> Self {
+        Self(Vec::new())
     }
 
-    fn push(&mut self, name: impl Into<String>, value: Option<impl ToString>) {
-        self.names.push(name.into());
-        self.values.push(value.map_or_else(String::new, |value| value.to_string()));
+    /// One more; empty in rows where it is not known.
+    #[must_use]
+    pub fn column<T: ToString>(mut self, name: impl Into<String>, read: impl Fn(&R) -> Option<T> + 'a) -> Self {
+        let text = move |row: &R| read(row).map(|value| value.to_string()).unwrap_or_default();
+        self.0.push((name.into(), Box::new(text)));
+        self
     }
 
-    /// The columns of a row; of none, for their names.
-    fn of(row: Option<&CsvRow<'_>>, columns: &Columns<'_>) -> Self {
-        let mut fields = Self::default();
-        let Columns { labels, factors, ladder } = columns;
-        let result = row.map(|row| row.result);
-        let of_run = row.and_then(|row| row.run);
-        let run = of_run.map(|(run, _)| run);
-        let name = run.and_then(|run| run.path.file_name()).map(|name| name.to_string_lossy().into_owned());
-        fields.push("run", name);
-        fields.push("step", of_run.map(|(_, step)| step.index));
-        fields.push("cell", result.and_then(|result| result.cell.as_ref()));
-        fields.push("repetition", result.and_then(|result| result.repetition));
-        fields.push("substrate", run.map(|run| run.run.substrate));
-        for label in labels {
-            fields.push(format!("label_{label}"), run.and_then(|run| run.run.labels.get(*label)));
-        }
-        for factor in FACTORS {
-            fields.push(factor, result.and_then(|result| known(result, factor)));
-        }
-        fields.push("size_bytes", result.and_then(ResultDocument::size));
-        for factor in factors {
-            fields.push(format!("factor_{factor}"), result.and_then(|result| result.factor(factor)));
-        }
-        for role in Role::ALL {
-            let host = result.and_then(|result| result.ends.first(role)?.host.as_ref());
-            fields.push(format!("{role}_host"), host);
-        }
-        fields.push("started_ns", result.map(|result| result.started_ns));
-        fields.groups(&[Group::Tool], result);
-        let kind = result.and_then(|result| result.latency.as_ref()).map(|latency| latency.kind.word());
-        fields.push("latency_kind", kind);
-        fields.groups(&[Group::Latency, Group::Intended, Group::Lateness, Group::Schedule], result);
-        for (at, rung) in ladder.iter().enumerate() {
-            let ns = result.and_then(|result| result.ladder.get(at)?.ns);
-            fields.push(format!("ladder_p{}_ns", rung.percent), ns);
-        }
-        let rate = result.and_then(|result| result.rate.as_ref());
-        fields.push("saturated", rate.and_then(|rate| rate.saturated.as_ref()).map(|saturated| &saturated.who));
-        fields.groups(&[Group::OneWay, Group::Pgm, Group::Fates, Group::Flows, Group::Stream, Group::Working], result);
-        fields.groups(&[Group::Ping, Group::Messages, Group::Wake, Group::Transactions], result);
-        let transactions = result.and_then(|result| result.transactions.as_ref());
-        fields.push("connect_each", transactions.map(|transactions| transactions.connect_each));
-        fields.groups(&[Group::Cpu, Group::Load], result);
-        fields.push("load_steady", result.and_then(|result| result.load.as_ref()).map(|load| load.steady));
-        fields.groups(&[Group::Corrected, Group::Segments, Group::PgmEnds], result);
-        let verdict = result.map(|result| &result.verdict);
-        fields.push("trusted", verdict.map(|verdict| verdict.trusted));
-        fields.push("invalid", verdict.map(|verdict| ids(&verdict.invalid)));
-        fields.push("disturbed", verdict.map(|verdict| ids(&verdict.disturbed)));
-        fields
+    /// More of them for each of some things.
+    #[must_use]
+    pub fn each<T>(self, all: impl IntoIterator<Item = T>, more: impl FnMut(Self, T) -> Self) -> Self {
+        all.into_iter().fold(self, more)
+    }
+
+    /// Their names, in order.
+    #[must_use]
+    pub fn names(&self) -> Vec<&str> {
+        self.0.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// The names, then each row.
+    pub fn text<'r>(&self, rows: impl IntoIterator<Item = &'r R>) -> String
+    where
+        R: 'r,
+    {
+        let line = |row| csv_line(&self.0.iter().map(|(_, read)| read(row)).collect::<Vec<_>>());
+        rows.into_iter().fold(csv_line(&self.names()), |text, row| text + &line(row))
     }
 }
 

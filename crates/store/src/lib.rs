@@ -42,7 +42,7 @@ mod time;
 mod whole;
 
 pub use cell::{CellFiles, events, outliers};
-pub use csv::{CsvRow, csv, csv_line};
+pub use csv::{CsvColumns, CsvRow, csv, csv_line};
 pub use error::StoreError;
 pub use folder::Folder;
 pub use json::json;

@@ -123,6 +123,16 @@ fn a_figure_that_is_no_number_is_refused() {
     assert!(csv([CsvRow::of(&bad)]).unwrap_err().to_string().contains("mdev_ns"));
 }
 
+/// Catches: a quantity whose group no list of columns names.
+#[test]
+fn every_quantity_with_a_column_is_in_the_file() {
+    let text = csv([]).unwrap();
+    let heads: Vec<&str> = text.trim_end().split(',').collect();
+    for quantity in model::quantity::all().iter().filter(|one| !one.csv.is_empty()) {
+        assert_eq!(heads.iter().filter(|head| **head == quantity.csv).count(), 1, "{}", quantity.csv);
+    }
+}
+
 proptest! {
     #[test]
     fn any_text_survives(cell in ".*", name in "[a-z]{1,8}", value in "[,\"\r\n;a ]{0,12}") {
