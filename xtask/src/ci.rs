@@ -1,15 +1,16 @@
 //! `cargo xtask ci`: all that a change has to pass.
 
-use crate::{arrows, commits, package, process, tests, tools, words};
+use crate::{arrows, bpf, commits, package, process, tests, tools, words};
 use anyhow::{Context as _, Result};
 use std::time::Instant;
 
 pub(crate) fn run() -> Result<()> {
     let cargo = process::cargo();
-    let steps: [(&str, &dyn Fn() -> Result<()>); 11] = [
+    let steps: [(&str, &dyn Fn() -> Result<()>); 12] = [
         ("format", &|| process::run(&cargo, &["fmt", "--all", "--check"])),
         ("arrows", &arrows::run),
         ("words", &words::run),
+        ("BPF object", &|| bpf::run(&bpf::Arguments { check: true })),
         ("commits", &commits::run),
         ("licences and bans", &tools::deny),
         ("lints", &|| {

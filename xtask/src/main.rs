@@ -4,6 +4,7 @@
 
 mod arrows;
 mod bench;
+mod bpf;
 mod ci;
 mod commits;
 mod demo;
@@ -40,6 +41,8 @@ enum Chore {
     Arrows,
     /// Check that product text uses no word of the table "Not used" in docs/glossary.md.
     Words,
+    /// Compile the recorder's BPF programs with clang.
+    Bpf(bpf::Arguments),
     /// Count the product's lines without tests, by crate, and name long files.
     Lines,
     /// Write man pages, completions and schemas again.
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Chore::Ci => ci::run(),
         Chore::Arrows => arrows::run(),
         Chore::Words => words::run(),
+        Chore::Bpf(arguments) => bpf::run(&arguments),
         Chore::Lines => lines::run(),
         Chore::Generate => generated::run(),
         Chore::Package(arguments) => package::run(&arguments),

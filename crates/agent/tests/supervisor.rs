@@ -143,6 +143,7 @@ fn start_load(timeout_ms: u32) -> Request {
 
 fn measured(size: u64) -> Measured {
     let result = ResultDocument {
+        explanation: None,
         simulated_time: false,
         source: None,
         boot: None,

@@ -85,7 +85,7 @@ pub(crate) fn run(plan: ReflectorConfig, orders: &Receiver<StartCommand>, link: 
         let after = way.counts();
         let mut report = summary(outcome, &notes, clock);
         report.counters.socket_overflow += after.overflowed.saturating_sub(before.overflowed);
-        observers.judge(&mut report);
+        observers.judge(&mut report, &[]);
         report.pgm = Some(far_end(&way, (&before, &after), clock, peer.tag));
         link.report(ReflectorEvent::Stopped(Box::new(report)));
         if link.halt.is_over() {

@@ -79,7 +79,9 @@ pub(crate) enum ReflectorEvent {
 
 pub(crate) struct StartCommand {
     pub(crate) size: u32,
-    response_size: u32,
+    pub(crate) response_size: u32,
+    /// Whether to record why this end is late.
+    pub(crate) explain: bool,
 }
 
 /// The control thread's handle. Dropping it ends the thread.
@@ -116,9 +118,8 @@ impl Reflector {
         Ok(Self { commands: Some(commands), reports, wake, halt, thread: Some(thread) })
     }
 
-    pub(crate) fn start(&self, size: u32, response_size: u32) {
+    pub(crate) fn start(&self, command: StartCommand) {
         self.halt.enter();
-        let command = StartCommand { size, response_size };
         if self.commands.as_ref().is_none_or(|commands| commands.send(command).is_err()) {
             // The thread has given up; its last report has the reason.
             self.halt.leave();
@@ -293,8 +294,8 @@ fn run(plan: ReflectorConfig, orders: &mpsc::Receiver<StartCommand>, link: &Sess
         Some(pace) if pace.port.is_some() => pace.group.as_ref().map(Token::tag),
         _ => Some(token.tag()),
     };
-    let mut observers = flow::pass_observers();
-    while let Ok(StartCommand { size, response_size }) = orders.recv() {
+    while let Ok(StartCommand { size, response_size, explain }) = orders.recv() {
+        let mut observers = flow::far_observers(explain.then_some((&limits, request.end.policy)));
         let shape = LoopShape {
             size: usize::try_from(size).map_err(failed)?,
             response: usize::try_from(response_size).map_err(failed)?,
@@ -323,7 +324,7 @@ fn run(plan: ReflectorConfig, orders: &mpsc::Receiver<StartCommand>, link: &Sess
         report.stamps = data.stamp_clock();
         report.frame_backend = data.frame_backend();
         report.counters.socket_overflow += u64::from(data.dropped().saturating_sub(dropped));
-        observers.judge(&mut report);
+        observers.judge(&mut report, &[]);
         link.report(ReflectorEvent::Stopped(Box::new(report)));
         if link.halt.is_over() {
             break;

@@ -4,7 +4,7 @@
 use crate::address::is_closed;
 use crate::handshakes::{HANDSHAKE, PendingClient};
 use crate::inherited::InheritedData;
-use crate::reflector::{DataSource, Reflector, ReflectorConfig, ReflectorEvent};
+use crate::reflector::{DataSource, Reflector, ReflectorConfig, ReflectorEvent, StartCommand};
 use crate::server::Shared;
 use crate::{EndpointError, Stop};
 use model::{Finding, FindingId, Protocol, Role};
@@ -282,9 +282,9 @@ impl<C: Connection> Session<'_, C> {
         match event {
             ServerEvent::Accepted { .. } | ServerEvent::Alive | ServerEvent::Closed => {}
             ServerEvent::Open(request) => self.open(*request)?,
-            ServerEvent::Start { size, response_size } => {
+            ServerEvent::Start { size, response_size, explain } => {
                 let Some(reflector) = &self.reflector else { return Err(SessionEnd::Gone) };
-                reflector.start(size, response_size);
+                reflector.start(StartCommand { size, response_size, explain });
                 self.running = true;
                 self.alive = Instant::now();
             }

@@ -159,7 +159,7 @@ impl Stream<'_> {
         report.counters.socket_overflow += sockets.iter().filter_map(DataSocket::dropped).map(u64::from).sum::<u64>();
         let of = |received: &StreamReceived| (received.received, received.ignored);
         let (arrived, ignored) = received.as_ref().map_or((0, 0), of);
-        observers.judge(&mut report);
+        observers.judge(&mut report, &[]);
         StopReport {
             received: arrived,
             sent: sent.datagrams,

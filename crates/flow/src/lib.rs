@@ -2,15 +2,17 @@
 //! what all flows of an end counted.
 #![expect(missing_docs, reason = "what has no comment is what its name says")]
 
+mod explainer;
 mod observer;
 
 use clock::Clock;
+pub use explainer::NearExplainer;
 use host::UsageSampler;
 use model::stream::{StreamReceived, StreamSent};
 use model::{EndSpec, EndUsage, Limits, Receive, StreamSpec};
 use net::bulk::{self, Arrived, Gauge, Rate, ReceivePlan, SendDone, SendPlan};
 use net::{DataSocket, NetError, PathError};
-pub use observer::{PassObserver, PassObservers, pass_observers};
+pub use observer::{PassObserver, PassObservers, far_observers, pass_observers};
 use record::stream::{FlowCounted, FlowCounter, FlowSink};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;

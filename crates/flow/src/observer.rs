@@ -1,8 +1,9 @@
 //! What happens around a pass at either end, outside its loop: counters, facts about a preloaded stack, a capture, the live line.
 
+use crate::explainer::FarExplainer;
 use host::CounterSampler;
-use model::Counters;
 use model::worker::Measured;
+use model::{Counters, Limits, Policy};
 use wire::StopReport;
 
 /// Watches passes of one end. None of its calls comes while messages are measured.
@@ -13,12 +14,12 @@ pub trait PassObserver: Send {
     /// The measured part is over. Fills in what was seen meanwhile.
     fn end(&mut self, _report: &mut StopReport) {}
 
-    /// The reports of all ends are here. Adds findings and fields before the result is judged.
-    fn judge(&mut self, _report: &mut StopReport) {}
+    /// The reports of all ends are here; `others` are those of the other ends. Adds findings and fields before the result is judged.
+    fn judge(&mut self, _report: &mut StopReport, _others: &[&StopReport]) {}
 
     /// Whether the pass that was just judged is to be measured once more for this observer alone, as one that slows messages
     /// down needs it.
-    fn wants_further_pass(&mut self) -> bool {
+    fn wants_further_pass(&mut self, _result: &Measured) -> bool {
         false
     }
 
@@ -38,13 +39,13 @@ impl PassObserver for PassObservers {
         self.iter_mut().for_each(|one| one.end(report));
     }
 
-    fn judge(&mut self, report: &mut StopReport) {
-        self.iter_mut().for_each(|one| one.judge(report));
+    fn judge(&mut self, report: &mut StopReport, others: &[&StopReport]) {
+        self.iter_mut().for_each(|one| one.judge(report, others));
     }
 
-    fn wants_further_pass(&mut self) -> bool {
+    fn wants_further_pass(&mut self, result: &Measured) -> bool {
         // Each is asked.
-        let asked: Vec<bool> = self.iter_mut().map(|one| one.wants_further_pass()).collect();
+        let asked: Vec<bool> = self.iter_mut().map(|one| one.wants_further_pass(result)).collect();
         asked.contains(&true)
     }
 
@@ -56,6 +57,13 @@ impl PassObserver for PassObservers {
 /// What watches the passes of every end.
 pub fn pass_observers() -> PassObservers {
     vec![Box::new(HostCounters(None)), Box::new(StackFacts)]
+}
+
+/// What watches the passes of an end that answers; with limits and its policy it records why it is late, as far as they allow.
+pub fn far_observers(explain: Option<(&Limits, Policy)>) -> PassObservers {
+    let mut observers = pass_observers();
+    observers.extend(explain.map(|(limits, policy)| Box::new(FarExplainer::new(limits, policy)) as Box<_>));
+    observers
 }
 
 /// Where the host dropped messages. Drops of the data sockets are added by their owners.

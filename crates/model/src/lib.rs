@@ -7,6 +7,7 @@
 #[macro_use]
 pub mod words;
 
+pub mod cause;
 pub mod clockmap;
 pub mod cpus;
 pub mod end;
@@ -47,6 +48,9 @@ pub mod verdict;
 pub mod wake;
 pub mod worker;
 
+pub use cause::{
+    Blame, Cause, CauseClass, ExplainOver, ExplainedStay, Explanation, FarStays, PathSegment, Removal, SegmentTime,
+};
 pub use clockmap::{ClockMap, ClockPoint, ClockSource, TickRate};
 pub use cpus::CpuList;
 pub use end::{EndSpec, IdleDescriptors, Receive};

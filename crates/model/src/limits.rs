@@ -32,6 +32,12 @@ pub struct Limits {
     /// Highest real-time priority that a client may ask for, 1 to 99.
     #[serde(default = "any_priority")]
     pub max_priority: u8,
+    /// Whether a client may have it recorded why messages were late at this end.
+    #[serde(default)]
+    pub allow_explain: bool,
+    /// Whether it is then told the names of programs of others.
+    #[serde(default)]
+    pub explain_names: bool,
     /// Whether a client with the key may have its data at another address than its control connection.
     #[serde(default = "yes")]
     pub allow_other_addresses: bool,
@@ -58,6 +64,8 @@ impl Default for Limits {
             // Threaded interrupt handlers have 50.
             max_priority: 49,
             allow_other_addresses: false,
+            allow_explain: false,
+            explain_names: false,
         }
     }
 }
@@ -70,6 +78,8 @@ impl Limits {
             max_sent_bps: None,
             max_priority: any_priority(),
             allow_other_addresses: true,
+            allow_explain: true,
+            explain_names: true,
             ..Self::default()
         }
     }

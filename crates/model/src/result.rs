@@ -275,6 +275,15 @@ pub struct Outlier {
     /// `nak-to-ncf`, `ncf-to-repair`, `gap-to-repair`, `held` (behind another one).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parts_ns: BTreeMap<String, i64>,
+    /// The segments of its way, where it was explained; such a message is of a pass of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub segments: Vec<crate::SegmentTime>,
+    /// What made it late, the largest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<crate::Cause>,
+    /// The share of its excess that is named, in percent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explained_percent: Option<u8>,
 }
 
 /// The result of measuring one size once.
@@ -305,6 +314,9 @@ pub struct ResultDocument {
     pub latency_intended: Option<Latency>,
     /// Actual less intended send time, where there is a schedule.
     pub lateness: Option<Latency>,
+    /// Why messages were late, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<crate::Explanation>,
     /// What an open loop would see, of a closed loop without a schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_corrected: Option<LatencyCorrected>,

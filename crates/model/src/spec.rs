@@ -187,6 +187,9 @@ pub struct ProbeSpec {
     /// Keep the packets.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub capture: bool,
+    /// Explain late messages, in a pass of its own: which.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explain: Option<crate::ExplainOver>,
     /// Which messages are kept one by one.
     #[serde(default)]
     pub outliers: OutlierRule,
@@ -221,6 +224,7 @@ impl ProbeSpec {
             rtt: probe.samples().is_some() && probe.latency_kind(false) == LatencyKind::Rtt,
             raw: false,
             capture: false,
+            explain: None,
             outliers: OutlierRule::default(),
             foreign: Vec::new(),
         }

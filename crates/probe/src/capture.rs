@@ -115,7 +115,7 @@ impl Recording {
 pub(crate) struct CaptureLosses(pub Arc<Recording>);
 
 impl PassObserver for CaptureLosses {
-    fn judge(&mut self, report: &mut StopReport) {
+    fn judge(&mut self, report: &mut StopReport, _: &[&StopReport]) {
         report.notes.extend(self.0.losses(&self.0.capture.counts()));
     }
 }

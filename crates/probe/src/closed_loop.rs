@@ -73,7 +73,7 @@ impl Engine for ClosedLoop<'_> {
         let mut rounds = Rounds::new(self.clock, plan, self.number, BATCH_ROUNDS, stop, &progress);
         let Peer { session, data_path, .. } = &mut self.peer;
         if let Some(session) = session {
-            session.start(size, response)?;
+            session.start(size, response, pass.explains)?;
         }
         let mut ended = None;
         let mut peer_ended = || {

@@ -214,7 +214,7 @@ pub(crate) mod tests {
         let factors = BTreeMap::from([("load".to_owned(), "none".into()), ("size".to_owned(), 1.into())]);
         let parts = parts(&spec, rates);
         let task = ProbeTask { factors, ..ProbeTask::new(spec, Target::default()) };
-        check(assemble(&task, Pass { size: 64, rate: None, first: true }, parts));
+        check(assemble(&task, Pass { size: 64, rate: None, first: true, explains: false }, parts));
     }
 
     fn has(measured: &Measured, id: FindingId) -> bool {

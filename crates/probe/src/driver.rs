@@ -6,7 +6,7 @@ use crate::document::{self, Parts};
 use crate::session::Session;
 use crate::{Context, Outcome, ProbeError};
 use clock::Clock;
-use flow::{PassObserver, PassObservers};
+use flow::{NearExplainer, PassObserver, PassObservers};
 use model::worker::{Measured, ProbeTask};
 use model::{Finding, FindingId, ProbeSpec, Role};
 use net::{Fallback, PathError};
@@ -25,6 +25,8 @@ pub(crate) struct Pass {
     /// Mean rate in messages a second, of an open loop.
     pub rate: Option<f64>,
     pub first: bool,
+    /// Whether it is measured once more to explain the one before it.
+    pub explains: bool,
 }
 
 pub(crate) struct PassDone {
@@ -68,6 +70,9 @@ fn observers(task: &ProbeTask, context: &Context) -> PassObservers {
     if let Some(recording) = &context.recording {
         observers.push(Box::new(CaptureLosses(Arc::clone(recording))));
     }
+    if let Some(over) = task.spec.explain {
+        observers.push(Box::new(NearExplainer::new(over, task.spec.initiator.policy, task.spec.initiator.cpu)));
+    }
     if task.spec.foreign.is_empty() {
         observers.push(Box::new(MemoryLock::take()));
     }
@@ -89,13 +94,13 @@ fn drive_all(
             if outcome.interrupted {
                 return Ok(());
             }
-            let pass = Pass { size, rate, first: outcome.sizes == 0 };
+            let pass = Pass { size, rate, first: outcome.sizes == 0, explains: false };
             let Some((mut measured, mut failure, saturated)) = measure(engine, task, pass, observers)? else {
                 outcome.interrupted = true;
                 return Ok(());
             };
-            if failure.is_none() && !measured.result.interrupted && observers.wants_further_pass() {
-                let further = Pass { first: false, ..pass };
+            if failure.is_none() && !measured.result.interrupted && observers.wants_further_pass(&measured) {
+                let further = Pass { first: false, explains: true, ..pass };
                 match measure(engine, task, further, observers) {
                     Ok(Some((further, failed, _))) => {
                         outcome.interrupted |= further.result.interrupted;
@@ -137,7 +142,8 @@ fn measure(
         done => done?,
     };
     Ok(done.map(|PassDone { mut parts, failure, saturated }| {
-        observers.judge(&mut parts.own);
+        let others: Vec<&StopReport> = parts.others.iter().filter_map(|other| other.report.as_ref()).collect();
+        observers.judge(&mut parts.own, &others);
         (document::assemble(task, pass, parts), failure, saturated)
     }))
 }
@@ -271,7 +277,7 @@ impl MemoryLock {
 }
 
 impl PassObserver for MemoryLock {
-    fn judge(&mut self, report: &mut StopReport) {
+    fn judge(&mut self, report: &mut StopReport, _: &[&StopReport]) {
         report.notes.extend(self.0.clone());
     }
 }
@@ -377,11 +383,11 @@ mod tests {
             self.calls.push("end");
         }
 
-        fn judge(&mut self, report: &mut StopReport) {
+        fn judge(&mut self, report: &mut StopReport, _: &[&StopReport]) {
             report.notes.push(Finding::new(FindingId::CaptureIncomplete, self.calls.join(", ")));
         }
 
-        fn wants_further_pass(&mut self) -> bool {
+        fn wants_further_pass(&mut self, _: &Measured) -> bool {
             self.is_further = true;
             true
         }

@@ -52,7 +52,7 @@ impl Engine for Foreign<'_> {
         if let Some(session) = &mut session {
             // The worker shows the token itself.
             session.prove(spec.socket()?.protocol, || Ok(()))?;
-            session.start(pass.size, pass.size)?;
+            session.start(pass.size, pass.size, pass.explains)?;
         }
         observers.begin(pass.size);
         let mut map = MapRecorder::new(self.clock);

@@ -186,8 +186,11 @@ impl Session {
     }
 
     /// Begins a size: the reflector waits for messages when this returns.
-    pub(crate) fn start(&mut self, size: u32, response_size: u32) -> Result<(), ProbeError> {
-        self.machine.start(size, response_size).map_err(|cause| self.failed(cause))?;
+    pub(crate) fn start(&mut self, size: u32, response_size: u32, explain: bool) -> Result<(), ProbeError> {
+        let machine = &mut self.machine;
+        let started =
+            if explain { machine.start_explaining(size, response_size) } else { machine.start(size, response_size) };
+        started.map_err(|cause| self.failed(cause))?;
         match self.answer("starting a size")? {
             ClientEvent::Started => Ok(()),
             _ => Err(self.out_of_order("starting a size")),

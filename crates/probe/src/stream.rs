@@ -142,7 +142,7 @@ impl Stream<'_> {
         let (ends, managed) = flow::run(plan, place, ProbeError::from, || {
             let mut done = Managed::default();
             let mut watch = TcpWatch::new(senders.iter().copied());
-            session.start(size, size)?;
+            session.start(size, size, false)?;
             std::thread::scope(|scope| {
                 let pings = pinger.is_some();
                 let pinging = &pinging;

@@ -12,4 +12,6 @@ pub enum TraceError {
     Step { path: PathBuf, step: &'static str, cause: io::Error },
     #[error("this kernel has none of the trace events {0}")]
     NoEvents(String),
+    #[error(transparent)]
+    Bpf(#[from] bpf::BpfError),
 }

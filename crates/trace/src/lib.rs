@@ -8,8 +8,10 @@
 mod error;
 mod event;
 mod instance;
+pub mod recorder;
 mod tracefs;
 
 pub use error::TraceError;
 pub use event::{EventKind, TraceEvent, parse_line};
 pub use instance::{Instance, Options};
+pub use recorder::{Recorder, Subject};

@@ -215,7 +215,7 @@ impl Session<'_> {
         match event {
             ServerEvent::Accepted { .. } | ServerEvent::Alive | ServerEvent::Closed => {}
             ServerEvent::Open(request) => self.open(*request)?,
-            ServerEvent::Start { size, response_size } => {
+            ServerEvent::Start { size, response_size, .. } => {
                 self.reflector.as_ref().ok_or(None)?.start_size(size, response_size);
                 self.running = true;
             }

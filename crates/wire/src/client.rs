@@ -137,11 +137,23 @@ impl ClientSession {
     /// [`SessionError::Misuse`] at any other time; before anything is sent [`SessionError::Refused`] for sizes that the
     /// reflector would refuse.
     pub fn start(&mut self, size: u32, response_size: u32) -> Result<(), SessionError> {
+        self.begin_size(size, response_size, false)
+    }
+
+    /// As [`Self::start`], of a size whose late messages the reflector explains too, if its owner allows that.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_explaining(&mut self, size: u32, response_size: u32) -> Result<(), SessionError> {
+        self.begin_size(size, response_size, true)
+    }
+
+    fn begin_size(&mut self, size: u32, response_size: u32, explain: bool) -> Result<(), SessionError> {
         if self.state == State::Proved {
             self.check_sizes(size, response_size).map_err(|(code, reason)| SessionError::Refused { code, reason })?;
         }
         self.step("start", State::Proved, State::Starting)?;
-        self.say(&ClientMessage::Start { size, response_size })
+        self.say(&ClientMessage::Start { size, response_size, explain })
     }
 
     /// Whether the reflector listens for [`ClientSession::alive`].

@@ -227,6 +227,9 @@ pub struct StopReport {
     pub stream: Option<StreamEnd>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pgm: Option<PgmFarEnd>,
+    /// Why this end was late, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explained: Option<model::FarStays>,
 }
 
 impl StopReport {
@@ -257,6 +260,9 @@ pub enum ClientMessage {
         size: u32,
         /// Size of the answers in bytes.
         response_size: u32,
+        /// Whether the reflector records why it was late; it may refuse that alone.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        explain: bool,
     },
     /// A sign of life while a stream runs; only to a reflector with [`capability::HEARTBEAT`].
     Alive,

@@ -50,6 +50,8 @@ pub enum ServerEvent {
         size: u32,
         /// Size of the answers in bytes, likewise.
         response_size: u32,
+        /// Whether to record why this end is late.
+        explain: bool,
     },
     /// The client lives; nothing to answer.
     Alive,
@@ -205,12 +207,12 @@ impl ServerSession {
                 self.state = State::Opening;
                 self.events.push_back(ServerEvent::Open(open));
             }
-            (State::Proved, ClientMessage::Start { size, response_size }) => {
+            (State::Proved, ClientMessage::Start { size, response_size, explain }) => {
                 if let Err((code, reason)) = self.check_sizes(size, response_size) {
                     return Err(self.fail(code, SessionError::Refused { code, reason }));
                 }
                 self.state = State::Starting;
-                self.events.push_back(ServerEvent::Start { size, response_size });
+                self.events.push_back(ServerEvent::Start { size, response_size, explain });
             }
             // One may be under way when a size ends in another manner.
             (state, ClientMessage::Alive) if state != State::Hello => self.events.push_back(ServerEvent::Alive),

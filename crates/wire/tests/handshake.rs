@@ -89,7 +89,7 @@ fn a_whole_session_keyed_and_unkeyed() {
         for size in [1, 32, 1024] {
             client.start(size, size).unwrap();
             to_server(&mut client, &mut server).unwrap();
-            assert_eq!(server.poll_event(), Some(ServerEvent::Start { size, response_size: size }));
+            assert_eq!(server.poll_event(), Some(ServerEvent::Start { size, response_size: size, explain: false }));
             server.started().unwrap();
             to_client(&mut server, &mut client).unwrap();
             assert_eq!(client.poll_event(), Some(ClientEvent::Started));
@@ -343,7 +343,7 @@ fn refused_by_both(
 ) {
     let error = client.start(size, response_size).unwrap_err().to_string();
     assert!(error.contains(why), "{size} {response_size}: {error}");
-    let message = serde_json::to_vec(&ClientMessage::Start { size, response_size }).unwrap();
+    let message = serde_json::to_vec(&ClientMessage::Start { size, response_size, explain: false }).unwrap();
     let error = server.handle_bytes(&wire::frame::encode(&message, 4096).unwrap()).unwrap_err().to_string();
     assert!(error.contains(why), "{size} {response_size}: {error}");
 }

@@ -68,7 +68,11 @@ fn client_messages() -> impl Strategy<Value = ClientMessage> {
             }
         ),
         opens().prop_map(|open| ClientMessage::Open(Box::new(open))),
-        (any::<u32>(), any::<u32>()).prop_map(|(size, response_size)| ClientMessage::Start { size, response_size }),
+        (any::<u32>(), any::<u32>(), any::<bool>()).prop_map(|(size, response_size, explain)| ClientMessage::Start {
+            size,
+            response_size,
+            explain
+        }),
         Just(ClientMessage::Stop),
         Just(ClientMessage::Close),
     ]
@@ -271,7 +275,7 @@ fn a_measured_size_travels_whole() {
 fn fields_of_later_versions_are_ignored() {
     let text = r#"{"type":"start","size":1,"response_size":2,"later":{"a":[]}}"#;
     let message: ClientMessage = serde_json::from_str(text).unwrap();
-    assert_eq!(message, ClientMessage::Start { size: 1, response_size: 2 });
+    assert_eq!(message, ClientMessage::Start { size: 1, response_size: 2, explain: false });
     let text = r#"{"type":"refused","code":"a-code-of-tomorrow","reason":"r"}"#;
     let message: ServerMessage = serde_json::from_str(text).unwrap();
     assert_eq!(message, ServerMessage::Refused { code: RefuseCode::Other, reason: "r".to_owned() });
@@ -282,7 +286,7 @@ fn fields_of_later_versions_are_ignored() {
 
 #[test]
 fn the_words_on_the_wire_stay_the_same() {
-    let json = serde_json::to_string(&ClientMessage::Start { size: 1, response_size: 2 }).unwrap();
+    let json = serde_json::to_string(&ClientMessage::Start { size: 1, response_size: 2, explain: false }).unwrap();
     assert_eq!(json, r#"{"type":"start","size":1,"response_size":2}"#);
     let json =
         serde_json::to_string(&ServerMessage::Refused { code: RefuseCode::WrongKey, reason: "r".into() }).unwrap();

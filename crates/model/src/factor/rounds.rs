@@ -14,6 +14,8 @@ const ROUNDS: &[Probe] = &[Pingpong, Rr];
 const TIMED: &[Probe] = &[Pingpong, Rr, Pace];
 /// Those that keep single messages.
 const KEPT: &[Probe] = &[Pingpong, Rr, Ping, Pace, Wake];
+/// Those whose late messages can be explained.
+const EXPLAINED: &[Probe] = &[Pingpong, Rr];
 /// Those of them that have messages.
 const MESSAGES_KEPT: &[Probe] = &[Pingpong, Rr, Ping, Pace];
 
@@ -56,6 +58,11 @@ fn foreign(spec: &mut ProbeSpec, value: &Value) -> Result<(), ModelError> {
         return Err(ModelError::grammar("program", word(value), "name a program, or use none"));
     }
     spec.foreign = if words == ["none"] { Vec::new() } else { words };
+    Ok(())
+}
+
+fn explain(spec: &mut ProbeSpec, value: &Value) -> Result<(), ModelError> {
+    spec.explain = on(value)?.then(|| spec.explain.unwrap_or_default());
     Ok(())
 }
 
@@ -143,6 +150,13 @@ factors! { FACTORS =
     "raw" Switch Spec(raw = on), default("false"), about("Keep raw samples of every cell.");
     "capture" Switch Spec(capture = on), default("false"), of(Probe::WITH_REFLECTOR),
         about("Keep the packets of every cell as `cells/NNNN.pcapng`, with 64 bytes of payload each, up to 64 MiB.");
+    "explain" Switch Spec(explain), default("false"), of(EXPLAINED),
+        about("Explain late messages, in a pass of its own with a recorder of kernel events: it needs CAP_BPF and CAP_PERFMON.");
+        flag "explain" = "true" on EXPLAINED OUTPUT "Explain late messages, in a second pass with a recorder of kernel events", daily();
+    "explain_over" Text Spec(explain = some(parsed)), default("auto"), of(EXPLAINED),
+        about("Which messages are explained: those over a time (`100us`), over the `p99.9`, or `auto`: over the p99.");
+        flag "explain-over" <TIME> on EXPLAINED OUTPUT "Explain messages over this time (100us), over p99.9, or auto: over the p99",
+            default("auto");
     "worst" Whole Spec(outliers.worst = whole), default("20");
         flag "worst" <N> on KEPT OUTPUT "Keep this many outliers, the slowest messages, one by one", default("20");
     "over_us" Number Spec(over), about("Keep messages over this RTT in µs one by one, beside the worst.");

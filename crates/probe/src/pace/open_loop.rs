@@ -148,7 +148,7 @@ impl OpenLoop<'_> {
         (observers, flags): (&mut dyn PassObserver, SampleFlags),
     ) -> Result<(PhaseDone, Collected), ProbeError> {
         for remote in &mut self.paths.remotes {
-            remote.session.start(pass.size, pass.size)?;
+            remote.session.start(pass.size, pass.size, pass.explains)?;
         }
         let live = self.context.live.as_ref().filter(|_| self.task.live && paced.is_some());
         let mut ended = None;

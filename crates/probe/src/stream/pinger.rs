@@ -75,7 +75,7 @@ impl Pinger {
         let mut socket = DataSocket::connect(&socket, &end(ours), address, SHOW)?;
         let proof = data::prove(&opened.token);
         session.prove(Protocol::Udp, || Ok(socket.send_once(&proof, SHOW)?))?;
-        session.start(SIZE_BYTES, SIZE_BYTES)?;
+        session.start(SIZE_BYTES, SIZE_BYTES, false)?;
         let longest_ms = task.spec.stop.max_ms;
         Ok(Self { session: Some(session), socket, tag: opened.token.tag(), clock, number: 0, longest_ms })
     }

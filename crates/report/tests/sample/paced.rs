@@ -155,11 +155,11 @@ pub(crate) fn measure(cell: &Cell) -> Measured {
                 rtt_ns: if dropped { 0 } else { rtt },
                 lateness_ns: lateness,
                 lost: dropped,
-                host: None,
                 parts_ns: BTreeMap::from([
                     ("out".to_owned(), i64::try_from(answered - sent).unwrap()),
                     ("back".to_owned(), i64::try_from(way / 2 + 1_900).unwrap()),
                 ]),
+                ..Outlier::default()
             });
         }
         if (seq + 1) % per_interval == 0 {

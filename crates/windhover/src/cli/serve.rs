@@ -74,6 +74,12 @@ pub(crate) struct Serve {
     /// Let clients with the key use another address for data than for the control connection
     #[arg(long, help_heading = LIMITS)]
     pub(crate) allow_other_addresses: bool,
+    /// Record why messages were late here, for clients that ask (needs CAP_BPF and CAP_PERFMON)
+    #[arg(long, help_heading = LIMITS)]
+    pub(crate) explain: bool,
+    /// Tell those clients the names of programs of others
+    #[arg(long, requires = "explain", help_heading = LIMITS)]
+    pub(crate) explain_names: bool,
 }
 
 /// A program whose clients are answered by a server of its own.
@@ -90,7 +96,7 @@ fn at_least_one() -> RangedI64ValueParser<u32> {
 }
 
 /// What only Windhover's own clients are told or limited by.
-const OF_OWN: [&str; 11] = [
+const OF_OWN: [&str; 13] = [
     "once",
     "max_size",
     "max_session",
@@ -102,6 +108,8 @@ const OF_OWN: [&str; 11] = [
     "no_spin",
     "no_cpu",
     "allow_other_addresses",
+    "explain",
+    "explain_names",
 ];
 
 const PROCESS: &str = "Process";
@@ -124,6 +132,8 @@ impl Serve {
             allow_cpu: !self.no_cpu,
             allow_spin: !self.no_spin,
             allow_other_addresses: self.allow_other_addresses,
+            allow_explain: self.explain,
+            explain_names: self.explain_names,
             ..defaults
         }
     }

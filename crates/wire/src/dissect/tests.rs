@@ -246,7 +246,7 @@ fn segment(
 #[test]
 fn control_messages_are_named_also_when_they_are_cut_or_keyed() {
     let mut memory = Recogniser::default();
-    let start = serde_json::to_vec(&ClientMessage::Start { size: 1, response_size: 1 }).unwrap();
+    let start = serde_json::to_vec(&ClientMessage::Start { size: 1, response_size: 1, explain: false }).unwrap();
     let stop = serde_json::to_vec(&ClientMessage::Stop).unwrap();
     let frame = |payload: &[u8]| frame::encode(payload, frame::CONTROL_LIMIT).unwrap();
     let names = |found: Recognised<'_>| match found.message {

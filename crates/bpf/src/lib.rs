@@ -1,0 +1,107 @@
+//! BPF objects: programs compiled beforehand are fitted to the running kernel, attached to its tracepoints, and their maps are mapped
+//! into memory.
+//!
+//! Floor 1. What is attached stays as long as the [`Object`], and no longer than the process: nothing is pinned.
+
+#![expect(unsafe_code, reason = "mmap(2), and atomic reads of memory that the kernel writes")]
+
+mod mapping;
+
+pub use mapping::Mapping;
+
+use aya::maps::Map;
+use aya::programs::{BtfTracePoint, ProgramError};
+use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader};
+use std::io;
+
+/// Why programs cannot be loaded, one variant a step.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
+pub enum BpfError {
+    #[error(
+        "the kernel does not describe its types (/sys/kernel/btf/vmlinux: {0}): it must be built with CONFIG_DEBUG_INFO_BTF"
+    )]
+    NoTypes(BtfError),
+    #[error("loading BPF maps failed: {0}: it needs CAP_BPF and CAP_PERFMON (run as root), and no lockdown")]
+    Maps(EbpfError),
+    #[error("the map {0} cannot be mapped into memory: {1}")]
+    Mapping(&'static str, io::Error),
+    #[error(
+        "none of the programs could be attached; the first, {name}: {cause}: it needs CAP_BPF and CAP_PERFMON (run as root)"
+    )]
+    NoPrograms { name: String, cause: String },
+}
+
+/// A loaded object. Dropping it detaches its programs.
+pub struct Object {
+    ebpf: Ebpf,
+    /// Programs that this kernel does not take, with the reason.
+    missing: Vec<(String, String)>,
+}
+
+impl Object {
+    /// Loads maps, with so many entries where it says so, and attaches every program to the tracepoint of its own name. A program that
+    /// this kernel does not take is left out.
+    ///
+    /// # Errors
+    /// Nothing could be loaded or attached.
+    pub fn load(object: &[u8], entries: &[(&str, u32)]) -> Result<Self, BpfError> {
+        let types = Btf::from_sys_fs().map_err(BpfError::NoTypes)?;
+        let mut loader = EbpfLoader::new();
+        loader.btf(Some(&types));
+        for (map, entries) in entries {
+            loader.map_max_entries(map, *entries);
+        }
+        let mut ebpf = loader.load(object).map_err(BpfError::Maps)?;
+        let names: Vec<String> = ebpf.programs().map(|(name, _)| name.to_owned()).collect();
+        let mut missing = Vec::new();
+        for name in &names {
+            let attached = attach(&mut ebpf, name, &types);
+            missing.extend(attached.err().map(|cause| (name.clone(), with_causes(&cause))));
+        }
+        match missing.first() {
+            Some((name, cause)) if missing.len() == names.len() => {
+                Err(BpfError::NoPrograms { name: name.clone(), cause: cause.clone() })
+            }
+            _ => Ok(Self { ebpf, missing }),
+        }
+    }
+
+    /// Programs that this kernel does not take, with the reason.
+    pub fn missing(&self) -> &[(String, String)] {
+        &self.missing
+    }
+
+    /// The memory of an array map that was made with BPF_F_MMAPABLE: `bytes` of it.
+    ///
+    /// # Errors
+    /// There is no such map, or it cannot be mapped.
+    pub fn memory(&self, map: &'static str, bytes: usize) -> Result<Mapping, BpfError> {
+        let failed = |cause| BpfError::Mapping(map, cause);
+        match self.ebpf.map(map) {
+            Some(Map::Array(data)) => Mapping::new(data.fd(), bytes).map_err(failed),
+            _ => Err(failed(io::ErrorKind::NotFound.into())),
+        }
+    }
+}
+
+fn attach(ebpf: &mut Ebpf, name: &str, types: &Btf) -> Result<(), ProgramError> {
+    let not_found = || ProgramError::InvalidName { name: name.to_owned() };
+    let program: &mut BtfTracePoint = ebpf.program_mut(name).ok_or_else(not_found)?.try_into()?;
+    program.load(name, types)?;
+    program.attach().map(|_| ())
+}
+
+/// An error with all its causes, each once.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,284 @@
+//! What made a segment longer than usual: the rules that turn the timeline of its CPU into causes.
+
+use crate::event::{EventKind, Name, Vector, softirq_name};
+use crate::stay::{Slice, Stamp, Work};
+use crate::timeline::{Activity, Span, Timeline};
+use model::{Cause, CauseClass, PathSegment};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// The first kernel priority that is no real-time one (include/linux/sched/prio.h).
+const FIRST_ORDINARY: u8 = 100;
+/// Bits of a task's state (include/linux/sched.h): stopped, and traced.
+const STOPPED: u32 = 0x4 | 0x8;
+/// The interrupt with which another CPU asks for a switch is taken within this time.
+const USUAL_WITHOUT_INTERRUPT_NS: u64 = 20_000;
+/// The longest time between two ticks of a CPU that has more than one task to run.
+const LONGEST_TICK_NS: u64 = 10_000_000;
+/// The name that the recorder's own thread has.
+pub const TRACER: &str = "wh-explain";
+
+/// Times by cause, before they are held against the excess.
+#[derive(Default)]
+struct Tally(BTreeMap<(CauseClass, Name, i32), (u64, String)>);
+
+impl Tally {
+    fn add(&mut self, class: CauseClass, name: Name, tid: i32, ns: u64) {
+        if ns > 0 {
+            self.0.entry((class, name, tid)).or_default().0 += ns;
+        }
+    }
+
+    fn because(&mut self, class: CauseClass, name: Name, tid: i32, evidence: String) {
+        if let Some(known) = self.0.get_mut(&(class, name, tid)) {
+            known.1 = evidence;
+        }
+    }
+}
+
+/// Where causes are.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// The end, as in [`Cause::host`].
+    pub host: &'a str,
+    /// The CPU.
+    pub cpu: u16,
+    /// The part of the way.
+    pub segment: PathSegment,
+}
+
+impl Place<'_> {
+    fn cause(&self, class: CauseClass, name: Name, tid: i32, ns: u64, evidence: String) -> Cause {
+        Cause {
+            class,
+            name: Some(name.to_string()).filter(|name| !name.is_empty()),
+            pid: (tid > 0).then_some(tid),
+            host: self.host.to_owned(),
+            cpu: Some(u32::from(self.cpu)),
+            segment: self.segment,
+            ns,
+            evidence,
+        }
+    }
+}
+
+impl Tally {
+    /// The largest first, together at most `excess_ns`: what is left of it comes second.
+    fn settle(self, place: &Place<'_>, excess_ns: u64) -> (Vec<Cause>, u64) {
+        let mut found: Vec<_> = self.0.into_iter().collect();
+        found.sort_by_key(|(key, (ns, _))| (Reverse(*ns), *key));
+        let mut left = excess_ns;
+        let causes = found.into_iter().map_while(|((class, name, tid), (ns, evidence))| {
+            let ns = ns.min(left);
+            left -= ns;
+            (ns > 0).then(|| place.cause(class, name, tid, ns, evidence))
+        });
+        (causes.collect(), left)
+    }
+}
+
+/// The causes of a segment's excess, the largest first. `priority` is the kernel priority of the measured thread: 0 to 98 real time, 120
+/// for nice 0. Their sum is the excess: what no rule explains is the class of the rest.
+pub fn blame(slice: &Slice, excess_ns: u64, priority: u8, timeline: &Timeline, host: &str) -> Vec<Cause> {
+    let mut tally = Tally::default();
+    let rest = match slice.work {
+        Work::Runs => runs(slice, excess_ns, priority, timeline, &mut tally),
+        Work::Waits => waits(slice, priority, timeline, &mut tally),
+        Work::Receives => receives(slice, timeline, &mut tally),
+    };
+    let place = Place { host, cpu: slice.to.cpu, segment: slice.segment };
+    let (mut causes, left) = tally.settle(&place, excess_ns);
+    if left > 0 {
+        causes.push(place.cause(rest, Name::default(), 0, left, String::new()));
+        causes.sort_by_key(|cause| Reverse(cause.ns));
+    }
+    causes
+}
+
+/// What interrupts whatever runs; `false` where it is something else.
+fn interrupts(span: &Span, tally: &mut Tally) -> bool {
+    let ns = span.end_ns - span.start_ns;
+    match span.activity {
+        Activity::Hardirq { name, .. } => tally.add(CauseClass::Hardirq, name, 0, ns),
+        Activity::Vector(vector @ (Vector::LocalTimer | Vector::Other)) => {
+            tally.add(CauseClass::Hardirq, vector.word().into(), 0, ns);
+        }
+        Activity::Vector(vector) => tally.add(CauseClass::Ipi, vector.word().into(), 0, ns),
+        Activity::Softirq { vector } => tally.add(CauseClass::Softirq, softirq_name(vector).into(), 0, ns),
+        _ => return false,
+    }
+    true
+}
+
+/// The thread is to run. What is not explained otherwise is its own.
+fn runs(slice: &Slice, excess_ns: u64, own: u8, timeline: &Timeline, tally: &mut Tally) -> CauseClass {
+    let (start_ns, end_ns) = (slice.from.at_ns, slice.to.at_ns);
+    let mut others_ns = 0;
+    for span in timeline.between(start_ns, end_ns) {
+        let ns = span.end_ns - span.start_ns;
+        if interrupts(&span, tally) {
+            others_ns += ns;
+            continue;
+        }
+        let away =
+            || timeline.leaves.iter().rev().find(|leave| leave.tid == slice.thread && leave.at_ns <= span.start_ns);
+        let (class, name, tid) = match (span.activity, away()) {
+            (Activity::Task { tid, .. }, _) if tid == slice.thread => continue,
+            // It ran already when the events begin.
+            (Activity::Unknown, _) | (_, None) => continue,
+            (Activity::Task { tid, name, .. }, Some(leave)) if name == TRACER.into() && leave.state == 0 => {
+                (CauseClass::Tracer, name, tid)
+            }
+            (activity, Some(leave)) => absent(own, activity, leave.state, leave.throttled),
+        };
+        others_ns += ns;
+        tally.add(class, name, tid, ns);
+    }
+    let own_ns = excess_ns.saturating_sub(others_ns);
+    let steal_ns = timeline.missing_between(start_ns, end_ns).min(own_ns);
+    tally.add(CauseClass::Steal, Name::default(), 0, steal_ns);
+    points(slice, timeline, own_ns - steal_ns, tally);
+    let in_application = slice.segment == PathSegment::FarApplication;
+    if in_application { CauseClass::Application } else { CauseClass::NoEvent }
+}
+
+/// Why the thread does not run while something else does, by the state in which it left.
+fn absent(own: u8, activity: Activity, state: u32, throttled: bool) -> (CauseClass, Name, i32) {
+    let (name, tid, priority) = match activity {
+        Activity::Task { tid, name, priority } => (name, tid, priority),
+        _ => (Name::default(), 0, u8::MAX),
+    };
+    match state {
+        0 if throttled => (CauseClass::Quota, Name::default(), 0),
+        // The CPU has nothing to run though the thread is runnable: kernels before 6.18 do not mark what is throttled.
+        0 if own >= FIRST_ORDINARY && activity == Activity::Idle => (CauseClass::Quota, Name::default(), 0),
+        0 if (own < FIRST_ORDINARY) && priority >= FIRST_ORDINARY => (CauseClass::FairServer, name, tid),
+        0 => (CauseClass::Preempted, name, tid),
+        state if state & STOPPED != 0 => (CauseClass::Stopped, Name::default(), 0),
+        _ => (CauseClass::Blocked, Name::default(), 0),
+    }
+}
+
+/// A page fault or a migration within the segment takes what is left of it.
+fn points(slice: &Slice, timeline: &Timeline, left_ns: u64, tally: &mut Tally) {
+    let inside = timeline.points.iter().filter(|event| (slice.from.at_ns..=slice.to.at_ns).contains(&event.at_ns));
+    for event in inside {
+        match event.kind {
+            EventKind::PageFault { tid } if tid == slice.thread => {
+                return tally.add(CauseClass::PageFault, Name::default(), 0, left_ns);
+            }
+            EventKind::Migrated { tid, .. } if tid == slice.thread => {
+                return tally.add(CauseClass::Migration, Name::default(), 0, left_ns);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The thread waits for the CPU.
+fn waits(slice: &Slice, own: u8, timeline: &Timeline, tally: &mut Tally) -> CauseClass {
+    let (start_ns, end_ns) = (slice.from.at_ns, slice.to.at_ns);
+    let mut steal_ns = timeline.missing_between(start_ns, end_ns);
+    for span in timeline.between(start_ns, end_ns) {
+        let ns = span.end_ns - span.start_ns;
+        if interrupts(&span, tally) {
+            continue;
+        }
+        match span.activity {
+            Activity::Idle => tally.add(CauseClass::IdleExit, Name::default(), 0, ns),
+            Activity::Task { tid, name, .. } if name == TRACER.into() => tally.add(CauseClass::Tracer, name, tid, ns),
+            Activity::Task { tid, name, priority } if tid != slice.thread => {
+                let stolen_ns = steal_ns.min(ns);
+                steal_ns -= stolen_ns;
+                tally.add(CauseClass::Steal, Name::default(), 0, stolen_ns);
+                if own >= FIRST_ORDINARY || priority <= own {
+                    tally.add(CauseClass::RunQueue, name, tid, ns - stolen_ns);
+                } else if priority >= FIRST_ORDINARY
+                    && timeline.running_since(span.start_ns) >= start_ns + USUAL_WITHOUT_INTERRUPT_NS
+                {
+                    // The kernel chose it while the real-time thread was there to run.
+                    tally.add(CauseClass::FairServer, name, tid, ns - stolen_ns);
+                } else {
+                    let kept = Span { start_ns: span.start_ns + stolen_ns, ..span };
+                    keeps(slice, &kept, (name, tid), timeline, tally);
+                }
+            }
+            _ => {}
+        }
+    }
+    CauseClass::Unknown
+}
+
+/// A task that may not go first ran: it was not preemptible, or the CPU was not interrupted although it was asked to switch.
+fn keeps(slice: &Slice, span: &Span, (name, tid): (Name, i32), timeline: &Timeline, tally: &mut Tally) {
+    let (start_ns, end_ns) = (slice.from.at_ns, slice.to.at_ns);
+    let interrupt = timeline.first_interrupt(start_ns, end_ns);
+    let without_ns = interrupt.unwrap_or(end_ns) - start_ns;
+    // Only another CPU sends an interrupt; a thread that is woken by its own CPU may wait for a tick.
+    let usual_ns = if slice.from.cpu == slice.to.cpu { LONGEST_TICK_NS } else { USUAL_WITHOUT_INTERRUPT_NS };
+    let deaf_ns = if without_ns > usual_ns { span.within(start_ns, start_ns + without_ns) } else { 0 };
+    let kept_ns = span.end_ns - span.start_ns;
+    let evidence = match interrupt {
+        Some(at_ns) => format!("first interrupt after {}", microseconds(at_ns - start_ns)),
+        None => "no interrupt meanwhile".to_owned(),
+    };
+    for (class, ns) in [(CauseClass::CpuDeaf, deaf_ns), (CauseClass::LowerTask, kept_ns - deaf_ns)] {
+        tally.add(class, name, tid, ns);
+        tally.because(class, name, tid, evidence.clone());
+    }
+}
+
+/// The kernel receives: on this CPU the packet's softirq is to run.
+fn receives(slice: &Slice, timeline: &Timeline, tally: &mut Tally) -> CauseClass {
+    let (start_ns, end_ns) = (slice.from.at_ns, slice.to.at_ns);
+    // A thread that is stopped waits for no message: the one that continues it wakes it.
+    let left = timeline.leaves.iter().rev().find(|leave| leave.tid == slice.thread && leave.at_ns < end_ns);
+    if let Some(stopped) = left.filter(|leave| leave.state & STOPPED != 0) {
+        tally.add(CauseClass::Stopped, Name::default(), 0, end_ns - stopped.at_ns.max(start_ns));
+        return CauseClass::NoEvent;
+    }
+    let mut unnamed_ns = end_ns - start_ns;
+    for span in timeline.between(start_ns, end_ns) {
+        let ns = span.end_ns - span.start_ns;
+        match span.activity {
+            // What receives is a softirq itself, and where it is a thread, that thread.
+            Activity::Task { tid, name, .. } if tid != slice.thread && !is_receiver(name) => {
+                tally.add(CauseClass::SoftirqDeferred, name, tid, ns);
+                unnamed_ns -= ns;
+            }
+            _ if interrupts(&span, tally) => unnamed_ns -= ns,
+            _ => {}
+        }
+    }
+    let steal_ns = timeline.missing_between(start_ns, end_ns).min(unnamed_ns);
+    tally.add(CauseClass::Steal, Name::default(), 0, steal_ns);
+    CauseClass::NoEvent
+}
+
+fn is_receiver(name: Name) -> bool {
+    let name = name.to_string();
+    ["ksoftirqd/", "napi/", "irq/"].iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// What the packet waited for since its softirq was raised, and within that softirq: causes of the way that the packet had before,
+/// together at most what it waited beyond `usual_ns`.
+pub fn deferred(received: Stamp, usual_ns: u64, place: &Place<'_>, timeline: &Timeline) -> Vec<Cause> {
+    let Some((raised_ns, softirq)) = timeline.receiving(received) else { return Vec::new() };
+    let mut tally = Tally::default();
+    for span in timeline.between(raised_ns, received.at_ns) {
+        match span.activity {
+            Activity::Task { tid, name, .. } if span.start_ns < softirq.start_ns => {
+                tally.add(CauseClass::SoftirqDeferred, name, tid, span.end_ns - span.start_ns);
+            }
+            _ => {
+                interrupts(&span, &mut tally);
+            }
+        }
+    }
+    tally.settle(place, received.at_ns.saturating_sub(raised_ns).saturating_sub(usual_ns)).0
+}
+
+/// `12.3 µs`, as evidence has times.
+fn microseconds(ns: u64) -> String {
+    format!("{}.{} µs", ns / 1000, ns % 1000 / 100)
+}

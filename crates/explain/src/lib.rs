@@ -1,0 +1,17 @@
+//! Why a message was late: kernel events and stamps of one or two ends to segments and causes.
+//!
+//! Floor 0: no I/O, no clock reads, no threads, no unsafe. All times are ns of CLOCK_MONOTONIC of the end that they are from; times of
+//! two ends are never subtracted unless both have one clock.
+
+pub mod blame;
+pub mod event;
+pub mod message;
+pub mod stay;
+pub mod table;
+pub mod timeline;
+
+pub use event::{Event, EventKind, Name};
+pub use message::{Explained, Usual, explain_stay, join};
+pub use stay::{Side, Stage, Stamp, Stay};
+pub use table::blame_table;
+pub use timeline::Timeline;

@@ -1,0 +1,231 @@
+//! What one CPU did over a time, without gaps or overlaps.
+
+use crate::event::{Event, EventKind, NET_RX, Name, Vector};
+use crate::stay::Stamp;
+
+/// What a CPU does at a moment. Of several that are nested it is the innermost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "a field without a line is what its name says")]
+pub enum Activity {
+    /// No event says.
+    Unknown,
+    /// No task runs.
+    Idle,
+    Task {
+        tid: i32,
+        priority: u8,
+        name: Name,
+    },
+    Softirq {
+        vector: u8,
+    },
+    Hardirq {
+        irq: u32,
+        name: Name,
+    },
+    Vector(Vector),
+}
+
+impl Activity {
+    /// Whether it interrupts what runs.
+    pub fn is_interrupt(self) -> bool {
+        matches!(self, Self::Hardirq { .. } | Self::Vector(_))
+    }
+}
+
+/// One activity from `start_ns` to `end_ns`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is what its name says")]
+pub struct Span {
+    pub start_ns: u64,
+    pub end_ns: u64,
+    pub activity: Activity,
+}
+
+impl Span {
+    /// How much of it lies between two times.
+    pub fn within(&self, start_ns: u64, end_ns: u64) -> u64 {
+        self.end_ns.min(end_ns).saturating_sub(self.start_ns.max(start_ns))
+    }
+}
+
+/// Why a task left the CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is what its name says")]
+pub struct Leave {
+    pub at_ns: u64,
+    pub tid: i32,
+    pub state: u32,
+    pub throttled: bool,
+}
+
+/// A time over which the kernel accounted less than had passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is what its name says")]
+pub struct Missing {
+    pub start_ns: u64,
+    pub end_ns: u64,
+    pub ns: u64,
+}
+
+/// What one CPU did.
+#[derive(Debug, Clone, Default)]
+pub struct Timeline {
+    /// In order, each beginning where the one before ends.
+    pub spans: Vec<Span>,
+    /// Softirqs: when they were raised, began and ended, and their vector.
+    pub softirqs: Vec<(u64, Span)>,
+    /// Tasks that left, in order.
+    pub leaves: Vec<Leave>,
+    /// Run time that is missing, in order.
+    pub missing: Vec<Missing>,
+    /// Page faults and migrations of measured threads.
+    pub points: Vec<Event>,
+}
+
+/// Less than this is no steal: the accounting points are not exactly the events.
+const LEAST_MISSING_NS: u64 = 3_000;
+
+impl Timeline {
+    /// Of the events of one CPU, in any order. Those before `start_ns` give the task that runs then, and since when its run time is
+    /// accounted; there may be a gap behind the first one.
+    pub fn new(events: &[Event], start_ns: u64, end_ns: u64) -> Self {
+        let end_ns = end_ns.max(start_ns);
+        let mut events = events.to_vec();
+        // Of one time the longer interval is the outer one, and run time is accounted before the switch that ends it.
+        events.sort_by_key(|event| {
+            let is_switch = matches!(event.kind, EventKind::Switch { .. });
+            (event.at_ns, std::cmp::Reverse(event.end_ns()), is_switch, event.kind)
+        });
+        let mut timeline = Self { spans: tasks(&events, start_ns, end_ns), ..Self::default() };
+        let (mut softirqs, mut interrupts) = (Vec::new(), Vec::new());
+        for event in &events {
+            let span = |activity| Span { start_ns: event.at_ns, end_ns: event.end_ns(), activity };
+            match event.kind {
+                EventKind::Softirq { vector, since_raise_ns, .. } => {
+                    let span = span(Activity::Softirq { vector });
+                    softirqs.push(span);
+                    timeline.softirqs.push((event.at_ns.saturating_sub(u64::from(since_raise_ns)), span));
+                }
+                EventKind::Hardirq { irq, name, .. } => interrupts.push(span(Activity::Hardirq { irq, name })),
+                EventKind::Vector { vector, .. } => interrupts.push(span(Activity::Vector(vector))),
+                EventKind::Switch { from, from_state, throttled, .. } => {
+                    timeline.leaves.push(Leave { at_ns: event.at_ns, tid: from, state: from_state, throttled });
+                }
+                EventKind::PageFault { .. } | EventKind::Migrated { .. } => timeline.points.push(*event),
+                EventKind::Waking { .. } | EventKind::Ran { .. } => {}
+            }
+        }
+        timeline.spans = overlay(&overlay(&timeline.spans, &softirqs), &interrupts);
+        let always = [Span { start_ns: 0, end_ns: u64::MAX, activity: Activity::Unknown }];
+        timeline.missing = missing(&events, &overlay(&overlay(&always, &softirqs), &interrupts));
+        timeline
+    }
+
+    /// What lies between two times, cut to them.
+    pub fn between(&self, start_ns: u64, end_ns: u64) -> impl Iterator<Item = Span> + '_ {
+        let first = self.spans.partition_point(|span| span.end_ns <= start_ns);
+        self.spans.iter().skip(first).take_while(move |span| span.start_ns < end_ns).map(move |span| Span {
+            start_ns: span.start_ns.max(start_ns),
+            end_ns: span.end_ns.min(end_ns),
+            activity: span.activity,
+        })
+    }
+
+    /// Run time that is missing between two times. Where within its accounting period it went is not known: what can lie outside is
+    /// taken to lie inside as far as there is room.
+    pub fn missing_between(&self, start_ns: u64, end_ns: u64) -> u64 {
+        let inside = |one: &Missing| one.end_ns.min(end_ns).saturating_sub(one.start_ns.max(start_ns)).min(one.ns);
+        self.missing.iter().map(inside).sum()
+    }
+
+    /// Since when the task runs that runs at a time; 0 where that is not known.
+    pub fn running_since(&self, at_ns: u64) -> u64 {
+        let behind = self.leaves.partition_point(|leave| leave.at_ns <= at_ns);
+        self.leaves[..behind].last().map_or(0, |leave| leave.at_ns)
+    }
+
+    /// When the software interrupt was raised in which a packet was received, and that itself.
+    pub fn receiving(&self, received: Stamp) -> Option<(u64, Span)> {
+        let is_it = |(_, span): &&(u64, Span)| {
+            let is_within = (span.start_ns..=span.end_ns).contains(&received.at_ns);
+            span.activity == Activity::Softirq { vector: NET_RX } && is_within
+        };
+        self.softirqs.iter().find(is_it).copied()
+    }
+
+    /// When the CPU took its first interrupt between two times.
+    pub fn first_interrupt(&self, start_ns: u64, end_ns: u64) -> Option<u64> {
+        self.between(start_ns, end_ns).find(|span| span.activity.is_interrupt()).map(|span| span.start_ns)
+    }
+}
+
+/// Which task ran when, from the switches.
+fn tasks(events: &[Event], start_ns: u64, end_ns: u64) -> Vec<Span> {
+    let mut spans = vec![Span { start_ns, end_ns, activity: Activity::Unknown }];
+    for event in events {
+        let EventKind::Switch { from, to, to_priority, to_name, .. } = event.kind else { continue };
+        let activity = match to {
+            0 => Activity::Idle,
+            tid => Activity::Task { tid, priority: to_priority, name: to_name },
+        };
+        let at_ns = event.at_ns.clamp(start_ns, end_ns);
+        if let Some(last) = spans.last_mut() {
+            last.end_ns = at_ns;
+            if last.activity == Activity::Unknown && from == 0 {
+                last.activity = Activity::Idle;
+            }
+        }
+        spans.push(Span { start_ns: at_ns, end_ns, activity });
+    }
+    spans.retain(|span| span.start_ns < span.end_ns);
+    spans
+}
+
+/// Lays spans, in order of their starts, over others. One that begins within another one of its layer interrupts that.
+fn overlay(base: &[Span], over: &[Span]) -> Vec<Span> {
+    let mut result = base.to_vec();
+    for span in over {
+        let first = result.partition_point(|below| below.end_ns <= span.start_ns);
+        let last = result.partition_point(|below| below.start_ns < span.end_ns);
+        if first >= last {
+            continue;
+        }
+        let (start_ns, end_ns) = (span.start_ns.max(result[first].start_ns), span.end_ns.min(result[last - 1].end_ns));
+        let left = Span { end_ns: start_ns, ..result[first] };
+        let right = Span { start_ns: end_ns, ..result[last - 1] };
+        let middle = Span { start_ns, end_ns, activity: span.activity };
+        let pieces = [left, middle, right].into_iter().filter(|piece| piece.start_ns < piece.end_ns);
+        result.splice(first..last, pieces);
+    }
+    result
+}
+
+/// Between two points where the kernel accounted run time of the same task: what is neither accounted nor spent in interrupts.
+fn missing(events: &[Event], interrupted: &[Span]) -> Vec<Missing> {
+    let mut since: Option<(u64, i32)> = None;
+    let mut found = Vec::new();
+    // What was accounted behind the first event is not known.
+    for event in events.iter().skip(1) {
+        match event.kind {
+            EventKind::Switch { to, .. } => since = Some((event.at_ns, to)),
+            EventKind::Ran { tid, ns } => {
+                if let Some((start_ns, _)) = since.filter(|(_, running)| *running == tid) {
+                    let first = interrupted.partition_point(|span| span.end_ns <= start_ns);
+                    let inside = interrupted.iter().skip(first).take_while(|span| span.start_ns < event.at_ns);
+                    let in_interrupts: u64 = inside
+                        .filter(|span| span.activity != Activity::Unknown)
+                        .map(|span| span.within(start_ns, event.at_ns))
+                        .sum();
+                    let ns = (event.at_ns - start_ns).saturating_sub(ns).saturating_sub(in_interrupts);
+                    if ns >= LEAST_MISSING_NS {
+                        found.push(Missing { start_ns, end_ns: event.at_ns, ns });
+                    }
+                }
+                since = Some((event.at_ns, tid));
+            }
+            _ => {}
+        }
+    }
+    found
+}

@@ -1,0 +1,280 @@
+//! Each rule of blame on a short list of events. Times are µs from the begin of the segment.
+
+use model::{CauseClass, PathSegment};
+use windhover_explain::blame::{Place, blame, deferred};
+use windhover_explain::event::Vector;
+use windhover_explain::stay::{Slice, Work};
+use windhover_explain::{Event, EventKind, Name, Stamp, Timeline};
+
+/// The measured thread, and the kernel priority that it has with `--policy fifo:60`.
+const ME: i32 = 10;
+const FIFO_60: u8 = 39;
+const FIFO_80: u8 = 19;
+const NICE_0: u8 = 120;
+const RUNNABLE: u32 = 0;
+const SLEEPING: u32 = 1;
+const STOPPED: u32 = 4;
+/// When the segment begins.
+const BEGIN_NS: u64 = 1_000_000_000;
+
+fn at(us: i64) -> u64 {
+    BEGIN_NS.saturating_add_signed(1000 * us)
+}
+
+fn event(us: i64, kind: EventKind) -> Event {
+    Event { at_ns: at(us), cpu: 0, kind }
+}
+
+fn switch(us: i64, (from, from_state): (i32, u32), to: i32, to_priority: u8, to_name: &str) -> Event {
+    let throttled = false;
+    event(us, EventKind::Switch { from, from_state, throttled, to, to_priority, to_name: to_name.into() })
+}
+
+fn ran(us: i64, tid: i32, ran_us: u64) -> Event {
+    event(us, EventKind::Ran { tid, ns: 1000 * ran_us })
+}
+
+fn vector(us: i64, long_us: u64, vector: Vector) -> Event {
+    event(us, EventKind::Vector { ns: 1000 * long_us, vector })
+}
+
+fn softirq(us: i64, long_us: u64, vector: u8, since_raise_us: u32) -> Event {
+    event(us, EventKind::Softirq { ns: 1000 * long_us, vector, since_raise_ns: 1000 * since_raise_us })
+}
+
+fn hardirq(us: i64, long_us: u64, name: &str) -> Event {
+    event(us, EventKind::Hardirq { ns: 1000 * long_us, irq: 30, name: name.into() })
+}
+
+/// A segment of the measured thread on CPU 0; another CPU woke it.
+fn slice(work: Work, long_us: i64) -> Slice {
+    let segment = match work {
+        Work::Runs => PathSegment::FarSend,
+        Work::Waits => PathSegment::FarWakeUp,
+        Work::Receives => PathSegment::FarReceive,
+    };
+    let from = Stamp { at_ns: BEGIN_NS, cpu: u16::from(work == Work::Waits) };
+    Slice { segment, work, thread: ME, from, to: Stamp { at_ns: at(long_us), cpu: 0 } }
+}
+
+/// Causes of the whole segment as `class name µs`.
+fn causes_of(slice: &Slice, own: u8, events: &[Event]) -> Vec<String> {
+    let timeline = Timeline::new(events, slice.from.at_ns, slice.to.at_ns);
+    let causes = blame(slice, slice.ns(), own, &timeline, "reflector");
+    assert_eq!(causes.iter().map(|cause| cause.ns).sum::<u64>(), slice.ns(), "all of it, once");
+    causes
+        .iter()
+        .map(|cause| {
+            let (name, us) = (cause.name.as_deref().unwrap_or("-"), cause.ns / 1000);
+            format!("{} {name} {us}", cause.class)
+        })
+        .collect()
+}
+
+/// The measured thread left the CPU at 50 µs and came back at 350, of 400.
+fn absence(own: u8, state: u32, other: (i32, u8, &str)) -> Vec<String> {
+    let (tid, priority, name) = other;
+    let events = [
+        switch(-100, (0, RUNNABLE), ME, own, "me"),
+        switch(50, (ME, state), tid, priority, name),
+        switch(350, (tid, RUNNABLE), ME, own, "me"),
+    ];
+    causes_of(&slice(Work::Runs, 400), own, &events)
+}
+
+/// Catches: a task of higher priority that is not named, or time of the thread itself that is.
+#[test]
+fn a_task_that_took_the_cpu_preempted_it() {
+    assert_eq!(absence(FIFO_60, RUNNABLE, (20, FIFO_80, "hog")), ["preempted hog 300", "no-event - 100"]);
+    assert_eq!(absence(NICE_0, RUNNABLE, (20, NICE_0, "cc1")), ["preempted cc1 300", "no-event - 100"]);
+}
+
+/// Catches: who ran meanwhile gets the blame for a stop, a sleep or a quota.
+#[test]
+fn the_state_in_which_a_thread_left_goes_before_who_ran() {
+    let other = (20, NICE_0, "cc1");
+    assert_eq!(absence(NICE_0, STOPPED, other), ["stopped - 300", "no-event - 100"]);
+    assert_eq!(absence(NICE_0, SLEEPING, other), ["blocked - 300", "no-event - 100"]);
+    let mut events = [
+        switch(-100, (0, RUNNABLE), ME, NICE_0, "me"),
+        switch(50, (ME, RUNNABLE), 20, NICE_0, "cc1"),
+        switch(350, (20, RUNNABLE), ME, NICE_0, "me"),
+    ];
+    if let EventKind::Switch { throttled, .. } = &mut events[1].kind {
+        *throttled = true;
+    }
+    assert_eq!(causes_of(&slice(Work::Runs, 400), NICE_0, &events), ["quota - 300", "no-event - 100"]);
+}
+
+/// Catches: an idle CPU that preempts a runnable thread, as kernels that do not mark what is throttled show it.
+#[test]
+fn a_runnable_thread_on_an_idle_cpu_has_no_quota() {
+    assert_eq!(absence(NICE_0, RUNNABLE, (0, NICE_0, "swapper/0")), ["quota - 300", "no-event - 100"]);
+}
+
+/// Catches: an ordinary task that preempts a real-time one.
+#[test]
+fn the_fair_server_lets_ordinary_tasks_go_first() {
+    assert_eq!(absence(FIFO_60, RUNNABLE, (20, NICE_0, "cc1")), ["fair-server cc1 300", "no-event - 100"]);
+    // It was woken while another one ran, and then the kernel chose an ordinary task.
+    let events = [switch(-100, (0, RUNNABLE), 30, FIFO_60, "rt"), switch(100, (30, RUNNABLE), 20, NICE_0, "cc1")];
+    assert_eq!(causes_of(&slice(Work::Waits, 400), FIFO_60, &events), ["fair-server cc1 300", "run-queue rt 100"]);
+}
+
+/// Catches: priorities of ordinary tasks that are compared, so that a build with nice 19 is an inversion.
+#[test]
+fn ordinary_tasks_are_no_inversion() {
+    for priority in [NICE_0, 139] {
+        let events = [switch(-100, (0, RUNNABLE), 20, priority, "cc1")];
+        assert_eq!(causes_of(&slice(Work::Waits, 300), NICE_0, &events), ["run-queue cc1 300"]);
+    }
+    let events = [switch(-100, (0, RUNNABLE), 20, FIFO_80, "hog")];
+    assert_eq!(causes_of(&slice(Work::Waits, 300), FIFO_60, &events), ["run-queue hog 300"]);
+}
+
+/// Catches: kernel code that is not preemptible taken for a CPU that is stalled, and the other way round.
+#[test]
+fn the_first_interrupt_tells_a_lower_task_from_a_deaf_cpu() {
+    let build = switch(-100, (0, RUNNABLE), 20, NICE_0, "cc1");
+    let waits = slice(Work::Waits, 300);
+    let early = [build, vector(2, 1, Vector::Reschedule)];
+    assert_eq!(causes_of(&waits, FIFO_60, &early), ["lower-task cc1 299", "ipi reschedule 1"]);
+    let late = [build, vector(280, 2, Vector::LocalTimer)];
+    assert_eq!(causes_of(&waits, FIFO_60, &late), ["cpu-deaf cc1 280", "lower-task cc1 18", "hardirq local_timer 2"]);
+    assert_eq!(causes_of(&waits, FIFO_60, &[build]), ["cpu-deaf cc1 300"]);
+    let causes = blame(&waits, 1000, FIFO_60, &Timeline::new(&late, at(0), at(300)), "reflector");
+    assert_eq!(causes[0].evidence, "first interrupt after 280.0 µs");
+}
+
+/// Catches: a CPU called deaf that no one interrupts, as the one that wakes a thread of its own.
+#[test]
+fn a_thread_that_its_own_cpu_woke_needs_no_interrupt() {
+    let build = switch(-100, (0, RUNNABLE), 20, NICE_0, "cc1");
+    let mut waits = slice(Work::Waits, 300);
+    waits.from.cpu = 0;
+    assert_eq!(causes_of(&waits, FIFO_60, &[build]), ["lower-task cc1 300"]);
+    waits.to.at_ns = at(15_000);
+    assert_eq!(causes_of(&waits, FIFO_60, &[build]), ["cpu-deaf cc1 15000"]);
+}
+
+/// Catches: stolen time that is blamed on the task again, or that lies behind the first interrupt.
+#[test]
+fn stolen_time_goes_before_the_first_interrupt() {
+    let events = [
+        switch(-200, (0, RUNNABLE), 20, NICE_0, "cc1"),
+        ran(-50, 20, 150),
+        vector(200, 2, Vector::LocalTimer),
+        ran(300, 20, 198),
+    ];
+    let causes = causes_of(&slice(Work::Waits, 300), FIFO_60, &events);
+    assert_eq!(causes, ["steal - 150", "lower-task cc1 98", "cpu-deaf cc1 50", "hardirq local_timer 2"]);
+    let runs = [switch(-200, (0, RUNNABLE), ME, FIFO_60, "me"), ran(-50, ME, 150), ran(450, ME, 250)];
+    assert_eq!(causes_of(&slice(Work::Runs, 400), FIFO_60, &runs), ["steal - 250", "no-event - 150"]);
+    // The task that leaves is accounted for at the time of the switch.
+    let (leaves, comes) = (ran(0, 20, 200), switch(0, (20, RUNNABLE), ME, FIFO_60, "me"));
+    let runs = [switch(-200, (0, RUNNABLE), 20, NICE_0, "cc1"), comes, leaves, ran(400, ME, 150)];
+    assert_eq!(causes_of(&slice(Work::Runs, 400), FIFO_60, &runs), ["steal - 250", "no-event - 150"]);
+}
+
+/// Catches: run time called stolen because what was accounted, or interrupted, outside of the segment is not looked at.
+#[test]
+fn what_is_not_known_to_be_missing_is_not_stolen() {
+    // A thread that spins was switched in a second ago, and what was accounted since is not in the list.
+    let spins = [switch(-1_000_000, (0, RUNNABLE), ME, FIFO_60, "me"), ran(200, ME, 4000)];
+    assert_eq!(causes_of(&slice(Work::Runs, 400), FIFO_60, &spins), ["no-event - 400"]);
+    let behind = [
+        switch(-1000, (0, RUNNABLE), ME, FIFO_60, "me"),
+        ran(-100, ME, 900),
+        softirq(500, 300, 9, 0),
+        hardirq(900, 100, "eth0"),
+        ran(1000, ME, 700),
+    ];
+    assert_eq!(causes_of(&slice(Work::Runs, 400), FIFO_60, &behind), ["no-event - 400"]);
+}
+
+/// Catches: an interrupt within another one that both are blamed for, or one that is cut wrongly at the ends.
+#[test]
+fn interrupts_are_blamed_for_their_own_time() {
+    let events = [
+        switch(-100, (0, RUNNABLE), ME, FIFO_60, "me"),
+        softirq(100, 200, 9, 0),
+        hardirq(150, 30, "eth0"),
+        vector(390, 50, Vector::CallFunction),
+    ];
+    let causes = causes_of(&slice(Work::Runs, 400), FIFO_60, &events);
+    assert_eq!(causes, ["no-event - 190", "softirq RCU 170", "hardirq eth0 30", "ipi call_function 10"]);
+}
+
+/// Catches: the softirq that receives the packet not found, that of another time, vector or CPU found, the wait within it left out.
+#[test]
+fn what_a_packet_waited_for_is_that_of_its_own_softirq() {
+    let of = |events: &[Event]| -> Vec<String> {
+        let place = Place { host: "reflector", cpu: 0, segment: PathSegment::WireOut };
+        let timeline = Timeline::new(events, at(0), at(400));
+        let causes = deferred(Stamp { at_ns: at(400), cpu: 0 }, 1000, &place, &timeline);
+        causes
+            .iter()
+            .map(|cause| format!("{} {} {}", cause.class, cause.name.as_deref().unwrap_or("-"), cause.ns / 1000))
+            .collect()
+    };
+    let hog = switch(-100, (0, RUNNABLE), 20, FIFO_80, "hog");
+    let timer = hardirq(100, 50, "timer");
+    let causes = of(&[hog, timer, softirq(380, 30, 3, 300)]);
+    assert_eq!(causes, ["softirq-deferred hog 250", "hardirq timer 50", "softirq NET_RX 19"]);
+    assert_eq!(of(&[hog, softirq(10, 400, 3, 1)]), ["softirq NET_RX 390"], "a packet before it took long");
+    assert_eq!(of(&[hog, softirq(380, 30, 9, 300)]), [""; 0], "RCU receives no packets");
+    assert_eq!(of(&[hog, softirq(300, 30, 3, 300)]), [""; 0], "it was over before");
+}
+
+/// Catches: the threads that receive packets blamed for keeping packets waiting; time blamed twice.
+#[test]
+fn what_ran_instead_of_the_receiving_softirq_deferred_it() {
+    let receives = slice(Work::Receives, 300);
+    let hog = [switch(-100, (0, RUNNABLE), 20, FIFO_80, "hog")];
+    assert_eq!(causes_of(&receives, NICE_0, &hog), ["softirq-deferred hog 300"]);
+    let receiver = [switch(-100, (0, RUNNABLE), 20, NICE_0, "ksoftirqd/0"), softirq(0, 100, 3, 0)];
+    assert_eq!(causes_of(&receives, NICE_0, &receiver), ["no-event - 200", "softirq NET_RX 100"]);
+    let stolen = [switch(-300, (0, RUNNABLE), 20, NICE_0, "hog"), ran(-100, 20, 200), ran(400, 20, 100)];
+    let causes = blame(&receives, 600_000, NICE_0, &Timeline::new(&stolen, at(0), at(300)), "reflector");
+    let named: Vec<_> = causes.iter().map(|cause| (cause.class, cause.ns / 1000)).collect();
+    assert_eq!(named, [(CauseClass::SoftirqDeferred, 300), (CauseClass::NoEvent, 300)], "no steal beside it");
+}
+
+/// Catches: points of other threads, or behind the segment, that take what is left.
+#[test]
+fn a_page_fault_or_a_migration_takes_what_is_left() {
+    let runs = slice(Work::Runs, 400);
+    let me = switch(-100, (0, RUNNABLE), ME, FIFO_60, "me");
+    let fault = |us, tid| event(us, EventKind::PageFault { tid });
+    let timer = vector(10, 20, Vector::LocalTimer);
+    assert_eq!(causes_of(&runs, FIFO_60, &[me, timer, fault(100, ME)]), ["page-fault - 380", "hardirq local_timer 20"]);
+    assert_eq!(causes_of(&runs, FIFO_60, &[me, fault(100, 11), fault(401, ME)]), ["no-event - 400"]);
+    let moved = event(100, EventKind::Migrated { tid: ME, to: 0 });
+    assert_eq!(causes_of(&runs, FIFO_60, &[me, moved]), ["migration - 400"]);
+}
+
+/// Catches: idle time that no rule names, and the recorder's thread that hides behind the class of other tasks.
+#[test]
+fn idle_cpus_and_the_recorder_have_causes_of_their_own() {
+    let waits = slice(Work::Waits, 300);
+    let idle = [switch(-100, (20, SLEEPING), 0, NICE_0, "swapper/0")];
+    assert_eq!(causes_of(&waits, FIFO_60, &idle), ["idle-exit - 300"]);
+    let reads = [switch(-100, (0, RUNNABLE), 20, NICE_0, "wh-explain")];
+    assert_eq!(causes_of(&waits, FIFO_60, &reads), ["tracer wh-explain 300"]);
+    assert_eq!(absence(NICE_0, RUNNABLE, (20, NICE_0, "wh-explain")), ["tracer wh-explain 300", "no-event - 100"]);
+    assert_eq!(causes_of(&waits, FIFO_60, &[]), ["unknown - 300"]);
+}
+
+/// Catches: an application that is slow blamed on the kernel.
+#[test]
+fn time_of_the_far_application_is_its_own() {
+    let runs = Slice { segment: PathSegment::FarApplication, ..slice(Work::Runs, 400) };
+    assert_eq!(causes_of(&runs, FIFO_60, &[switch(-100, (0, RUNNABLE), ME, FIFO_60, "me")]), ["application - 400"]);
+}
+
+/// Catches: names that are longer than the kernel's, or hold bytes that are no text.
+#[test]
+fn names_are_those_of_the_kernel() {
+    assert_eq!(Name::from("a name of 20 bytes..").to_string(), "a name of 20 by");
+    assert_eq!(Name([0xff; 16]).to_string().chars().count(), 16);
+}

@@ -1,0 +1,379 @@
+//! Why messages are late: a recorder around a pass, and a thread beside it that explains each late message soon after it is over.
+
+use crate::PassObserver;
+use explain::blame::TRACER;
+use explain::{Explained, Side, Stay, Timeline, Usual, explain_stay, join};
+use model::result::Outlier;
+use model::worker::Measured;
+use model::{Cause, ExplainOver, ExplainedStay, Explanation, FarStays, LatencyKind, Limits, Policy};
+use nix::sys::socket::{SockaddrStorage, getsockname};
+use std::collections::{BinaryHeap, VecDeque};
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use trace::recorder::BEHIND_NS;
+use trace::{Recorder, Subject};
+use wire::StopReport;
+
+/// How often what was recorded is read. The ring of a CPU holds 0.2 s at 170,000 events a second.
+const PERIOD: Duration = Duration::from_millis(25);
+/// Events are kept so much longer than the oldest message that is not explained yet.
+const KEPT_NS: u64 = 100_000_000;
+/// Before so many messages are counted, it is not known what is usual.
+const LEAST_MESSAGES: u64 = 64;
+/// Most late messages that are kept.
+const MOST_LATE: usize = 100_000;
+/// Most stays that the far end sends, and their most bytes: a frame of the control session holds 1 MiB.
+const MOST_SENT: usize = 2_000;
+const MOST_SENT_BYTES: usize = 700_000;
+/// Late messages that are stored with their segments and causes: the worst.
+const MOST_STORED: usize = 500;
+/// The far end looks at stays beyond this quantile, and at packets that waited this much longer than usual before they were received.
+const FAR_QUANTILE: f64 = 0.9;
+
+/// Which messages are late.
+#[derive(Clone, Copy)]
+enum Late {
+    /// Those that take longer.
+    Over(u64),
+    /// Those with the longest stays of their end.
+    Longest,
+}
+
+/// What a pass left.
+struct Collected {
+    usual: Usual,
+    stays: Vec<ExplainedStay>,
+    /// Late messages that found no room.
+    dropped: u64,
+    /// Why less is known than could be.
+    limits: Vec<String>,
+}
+
+/// The recorder and the thread that reads it.
+struct Collector {
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<Collected>,
+}
+
+impl Collector {
+    /// Begins to record. The calling thread is one of those that measure.
+    fn start(side: Side, late: Late, policy: Policy, cpu: Option<u32>) -> Result<Self, String> {
+        let subject = subject(side).ok_or("the pass has no data socket")?;
+        let recorder = Recorder::start(&subject).map_err(|error| error.to_string())?;
+        let over = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&over);
+        let work = move || {
+            // It must not disturb what it explains, where there is another CPU.
+            // Behind a busy load an ordinary thread would read too late, and a nice value counts within its session only
+            // (sched(7), autogroup). Other real-time threads go first; without the right it stays as it is.
+            let _ = task::apply_policy(Policy::Fifo(1)).or_else(|_| task::apply_policy(Policy::Other));
+            let _ = task::set_affinity(&task::housekeeping_cpus(cpu));
+            Collecting::new(side, late, policy, recorder).run(&ends)
+        };
+        let named = std::thread::Builder::new().name(TRACER.to_owned());
+        let thread = named.spawn(work).map_err(|error| format!("starting the thread that explains failed: {error}"))?;
+        Ok(Self { over, thread })
+    }
+
+    fn finish(self) -> Result<Collected, String> {
+        self.over.store(true, Ordering::Release);
+        self.thread.join().map_err(|_| "the thread that explains ended by itself".to_owned())
+    }
+}
+
+/// The data socket of this pass: the one that was opened last.
+fn subject(side: Side) -> Option<Subject> {
+    let descriptor = net::data_sockets().into_iter().max()?;
+    Some(Subject { process: std::process::id(), descriptor, port: port(descriptor), far: side == Side::Far })
+}
+
+fn port(descriptor: RawFd) -> u16 {
+    let address = getsockname::<SockaddrStorage>(descriptor).ok();
+    let inet = |address: SockaddrStorage| {
+        let v4 = address.as_sockaddr_in().map(nix::sys::socket::SockaddrIn::port);
+        v4.or(address.as_sockaddr_in6().map(nix::sys::socket::SockaddrIn6::port))
+    };
+    address.and_then(inet).unwrap_or(0)
+}
+
+/// What the thread does.
+struct Collecting {
+    side: Side,
+    late: Late,
+    policy: Policy,
+    recorder: Recorder,
+    usual: Usual,
+    /// Messages whose events may not all be there yet.
+    waiting: VecDeque<Stay>,
+    /// The worst, the least of them first.
+    stays: BinaryHeap<std::cmp::Reverse<(u64, u64)>>,
+    explained: std::collections::BTreeMap<u64, ExplainedStay>,
+    dropped: u64,
+}
+
+impl Collecting {
+    fn new(side: Side, late: Late, policy: Policy, recorder: Recorder) -> Self {
+        let (usual, waiting) = (Usual::new(side), VecDeque::new());
+        Self {
+            side,
+            late,
+            policy,
+            recorder,
+            usual,
+            waiting,
+            stays: BinaryHeap::new(),
+            explained: std::collections::BTreeMap::new(),
+            dropped: 0,
+        }
+    }
+
+    fn run(mut self, ends: &AtomicBool) -> Collected {
+        while !ends.load(Ordering::Acquire) {
+            std::thread::sleep(PERIOD);
+            self.step(clock::monotonic_ns(), false);
+        }
+        std::thread::sleep(Duration::from_nanos(BEHIND_NS));
+        self.step(clock::monotonic_ns(), true);
+        let mut limits: Vec<String> = Vec::new();
+        let missing: Vec<&str> = self.recorder.missing().collect();
+        if !missing.is_empty() {
+            limits.push(format!("this kernel has no {}", missing.join(", ")));
+        }
+        match self.recorder.lost() {
+            0 => {}
+            lost => limits.push(format!("{lost} events were overwritten before they were read")),
+        }
+        Collected { usual: self.usual, stays: self.explained.into_values().collect(), dropped: self.dropped, limits }
+    }
+
+    fn step(&mut self, now_ns: u64, last: bool) {
+        let oldest = self.waiting.front().map_or(now_ns, |stay| stay.start_ns(self.side));
+        for seq in self.recorder.read(oldest.min(now_ns).saturating_sub(KEPT_NS)) {
+            if let Some(stay) = self.recorder.stay(seq) {
+                self.usual.add(&stay);
+                self.waiting.push_back(stay);
+            }
+        }
+        if self.usual.messages() < LEAST_MESSAGES && !last {
+            return;
+        }
+        while let Some(stay) = self.waiting.front().copied() {
+            if !last && stay.end_ns().saturating_add(2 * BEHIND_NS) > now_ns {
+                break;
+            }
+            self.waiting.pop_front();
+            self.consider(&stay);
+        }
+    }
+
+    fn consider(&mut self, stay: &Stay) {
+        let ns = stay.ns(self.side).unwrap_or(0);
+        let least = match self.late {
+            Late::Over(ns) => ns,
+            Late::Longest => self.usual.stay_quantile(FAR_QUANTILE).unwrap_or(0),
+        };
+        if ns <= least {
+            return;
+        }
+        let most = if self.side == Side::Far { MOST_SENT } else { MOST_LATE };
+        if self.stays.len() >= most {
+            self.dropped += 1;
+            match self.stays.peek() {
+                Some(std::cmp::Reverse((shortest, seq))) if *shortest < ns => {
+                    self.explained.remove(seq);
+                    self.stays.pop();
+                }
+                _ => return,
+            }
+        }
+        let priority = match self.policy.priority() {
+            Some(priority) => 99 - priority.min(99),
+            None => 120,
+        };
+        let (recorder, host) = (&self.recorder, if self.side == Side::Near { "initiator" } else { "reflector" });
+        let explained = explain_stay(stay, &self.usual, priority, host, &mut |cpu, from_ns, to_ns, thread| {
+            Timeline::new(&recorder.events(cpu, from_ns, to_ns, thread), from_ns, to_ns)
+        });
+        self.stays.push(std::cmp::Reverse((ns, stay.seq)));
+        self.explained.insert(stay.seq, explained);
+    }
+}
+
+/// Asks for a further pass, records it, and adds to the result of the first why messages were late.
+pub struct NearExplainer {
+    over: ExplainOver,
+    policy: Policy,
+    cpu: Option<u32>,
+    /// What is late, once the first pass is over.
+    over_ns: Option<u64>,
+    p50_before_ns: Option<u64>,
+    collector: Option<Result<Collector, String>>,
+    collected: Option<Result<Collected, String>>,
+    far: Vec<FarStays>,
+}
+
+impl NearExplainer {
+    /// For an initiator with this policy on this CPU.
+    pub fn new(over: ExplainOver, policy: Policy, cpu: Option<u32>) -> Self {
+        Self {
+            over,
+            policy,
+            cpu,
+            over_ns: None,
+            p50_before_ns: None,
+            collector: None,
+            collected: None,
+            far: Vec::new(),
+        }
+    }
+}
+
+impl PassObserver for NearExplainer {
+    fn begin(&mut self, _: u32) {
+        if let Some(over_ns) = self.over_ns {
+            self.collector = Some(Collector::start(Side::Near, Late::Over(over_ns), self.policy, self.cpu));
+        }
+    }
+
+    fn end(&mut self, _: &mut StopReport) {
+        self.collected = self.collector.take().map(|started| started.and_then(Collector::finish));
+    }
+
+    fn judge(&mut self, _: &mut StopReport, others: &[&StopReport]) {
+        self.far = others.iter().filter_map(|other| other.explained.clone()).collect();
+    }
+
+    fn wants_further_pass(&mut self, result: &Measured) -> bool {
+        let Some(latency) = result.result.latency.as_ref() else { return false };
+        let round_trips = if latency.kind == LatencyKind::RttHalf { 2 } else { 1 };
+        self.over_ns = match self.over {
+            ExplainOver::Ns(ns) => Some(ns),
+            ExplainOver::Auto => latency.p99_ns.or(latency.max_ns).map(|ns| ns * round_trips),
+            ExplainOver::P999 => latency.p99_9_ns.or(latency.max_ns).map(|ns| ns * round_trips),
+        };
+        self.p50_before_ns = latency.p50_ns.map(|ns| ns * round_trips);
+        self.over_ns.is_some()
+    }
+
+    fn take_further_pass(&mut self, result: &mut Measured, further: &Measured) {
+        let Some(over_ns) = self.over_ns.take() else { return };
+        let far = std::mem::take(&mut self.far);
+        let mut explanation = Explanation { over_ns, p50_before_ns: self.p50_before_ns, ..Explanation::default() };
+        match self.collected.take() {
+            Some(Ok(collected)) => explain_pass(&mut explanation, collected, &far, result, further),
+            Some(Err(why)) => explanation.limits.push(why),
+            None => explanation.limits.push("nothing was recorded".to_owned()),
+        }
+        result.result.explanation = Some(explanation);
+    }
+}
+
+fn explain_pass(
+    explanation: &mut Explanation,
+    collected: Collected,
+    far: &[FarStays],
+    result: &mut Measured,
+    further: &Measured,
+) {
+    let Collected { usual, stays, dropped, limits } = collected;
+    explanation.limits = limits;
+    let far = far.first();
+    match far.map(|far| &far.refused) {
+        Some(None) => explanation
+            .limits
+            .extend(far.into_iter().flat_map(|far| &far.limits).map(|limit| format!("at the far end: {limit}"))),
+        Some(Some(why)) => explanation.limits.push(format!("the far end explains nothing: {why}")),
+        None => explanation.limits.push("the far end explains nothing".to_owned()),
+    }
+    if dropped > 0 {
+        explanation.limits.push(format!("{dropped} late messages found no room"));
+    }
+    let far = far.filter(|far| far.refused.is_none());
+    let same_clock = far.is_some_and(|far| far.machine.is_some() && far.machine == host::boot_id());
+    let late: Vec<Explained> = stays.into_iter().map(|near| join(near, &usual, far, same_clock)).collect();
+    explanation.messages = usual.messages();
+    explanation.late = u64::try_from(late.len()).unwrap_or(u64::MAX) + dropped;
+    let sum = |of: &dyn Fn(&Cause) -> bool| -> u64 {
+        late.iter().flat_map(|message| &message.causes).filter(|cause| of(cause)).map(|cause| cause.ns).sum()
+    };
+    let lost_ns = sum(&|_| true);
+    #[expect(clippy::cast_precision_loss, reason = "a share")]
+    let share = sum(&|cause| cause.class.is_known()) as f64 / lost_ns.max(1) as f64;
+    explanation.explained = share;
+    explanation.p50_ns = usual.stay_quantile(0.5);
+    explanation.p99_ns = usual.stay_quantile(0.99);
+    explanation.p99_9_ns = usual.stay_quantile(0.999);
+    explanation.causes = explain::blame_table(&late, usual.stays(), explanation.over_ns);
+    let mut worst: Vec<&Explained> = late.iter().collect();
+    worst.sort_by_key(|message| std::cmp::Reverse(message.rtt_ns));
+    worst.truncate(MOST_STORED);
+    let since_1970_ns = clock::realtime_ns().saturating_sub(clock::monotonic_ns());
+    let known = |seq: u64| further.outliers.iter().find(|one| one.seq == seq).cloned().unwrap_or_default();
+    result.outliers.extend(worst.into_iter().map(|message| Outlier {
+        seq: message.seq,
+        realtime_ns: Some(since_1970_ns + message.start_ns),
+        rtt_ns: message.rtt_ns,
+        segments: message.segments.clone(),
+        causes: message.causes.clone(),
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
+        explained_percent: Some((100.0 * message.explained).round() as u8),
+        ..known(message.seq)
+    }));
+}
+
+/// Records why this end is late, and sends it as far as its owner allows.
+pub(crate) struct FarExplainer {
+    policy: Policy,
+    names: bool,
+    collector: Option<Result<Collector, String>>,
+    collected: Option<Result<Collected, String>>,
+}
+
+impl FarExplainer {
+    /// For an end with this policy.
+    pub(crate) fn new(limits: &Limits, policy: Policy) -> Self {
+        let refused = "its owner does not allow it: windhover serve --explain".to_owned();
+        let collector = (!limits.allow_explain).then_some(Err(refused));
+        Self { policy, names: limits.explain_names, collector, collected: None }
+    }
+}
+
+impl PassObserver for FarExplainer {
+    fn begin(&mut self, _: u32) {
+        if self.collector.is_none() {
+            let cpu = task::current_cpu().filter(|_| task::allowed_cpus().is_ok_and(|cpus| cpus.len() == 1));
+            self.collector = Some(Collector::start(Side::Far, Late::Longest, self.policy, cpu));
+        }
+    }
+
+    fn end(&mut self, _: &mut StopReport) {
+        self.collected = self.collector.take().map(|started| started.and_then(Collector::finish));
+    }
+
+    fn judge(&mut self, report: &mut StopReport, _: &[&StopReport]) {
+        report.explained = self.collected.take().map(|collected| match collected {
+            Ok(collected) => far_stays(collected, self.names),
+            Err(why) => FarStays { refused: Some(why), ..FarStays::default() },
+        });
+    }
+}
+
+/// What goes over the control session: the longest stays first, as far as there is room.
+fn far_stays(collected: Collected, names: bool) -> FarStays {
+    let Collected { usual, mut stays, limits, .. } = collected;
+    stays.sort_by_key(|stay| std::cmp::Reverse(stay.ns));
+    let mut bytes = 0;
+    stays.retain_mut(|stay| {
+        if !names {
+            stay.causes.iter_mut().filter(|cause| cause.pid.is_some()).for_each(|cause| {
+                (cause.name, cause.pid) = (Some("another program".to_owned()), None);
+            });
+        }
+        bytes += serde_json::to_string(stay).map_or(MOST_SENT_BYTES, |text| text.len());
+        bytes <= MOST_SENT_BYTES
+    });
+    FarStays { machine: host::boot_id(), usual_ns: usual.stay_ns(), stays, refused: None, limits }
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* The kernel types that the recorder reads, with only the fields that it reads: their offsets in the running kernel are found when the
+ * programs are loaded (CO-RE). */
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef int s32;
+typedef unsigned long long u64;
+
+#define KERNEL __attribute__((preserve_access_index))
+
+struct task_struct {
+	int pid;
+	int tgid;
+	int prio;
+	char comm[16];
+	unsigned int __state;
+	_Bool throttled; /* since Linux 6.18 */
+} KERNEL;
+
+struct irqaction {
+	const char *name;
+} KERNEL;
+
+struct sk_buff {
+	unsigned char *head;
+	unsigned char *data;
+	u16 network_header;
+	u16 protocol;
+} KERNEL;
+
+struct pt_regs {
+	unsigned long di;
+	unsigned long si;
+} KERNEL;
+
+struct iovec {
+	void *iov_base;
+};
+
+struct user_msghdr {
+	void *msg_name;
+	int msg_namelen;
+	struct iovec *msg_iov;
+};

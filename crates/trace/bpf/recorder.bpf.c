@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* The flight recorder: what each CPU does, in a ring of its own that is overwritten, and when a message passes each stage.
+ *
+ * Nothing is consumed and no one is woken: user space reads the maps, which are mapped into its memory. Intervals are written once, at
+ * their end. Every program is optional: a kernel that lacks a tracepoint only has less to tell. Layouts are those of
+ * crates/explain/src/event.rs and crates/trace/src/recorder.rs.
+ */
+#include "kernel.h"
+
+#define SEC(name) __attribute__((section(name), used))
+#define INLINE static inline __attribute__((always_inline))
+#define ARRAY 2
+#define HASH 1
+#define MAPPED 1024
+#define uint(name, value) int (*name)[value]
+
+static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
+static long (*const map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
+static u64 (*const now_ns)(void) = (void *)5;
+static u32 (*const cpu_id)(void) = (void *)8;
+static u64 (*const pid_tgid)(void) = (void *)14;
+static long (*const read_user)(void *to, u32 size, const void *from) = (void *)112;
+static long (*const read_kernel)(void *to, u32 size, const void *from) = (void *)113;
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* As many as are online; user space says so when it loads the object. Ids are masked because the verifier of Linux 6.1 does not know
+ * their range. */
+#define CPUS 1024u
+#define EVENTS 32768u
+#define MESSAGES 65536u
+#define VECTORS 5
+#define SOFTIRQS 10
+
+enum { SWITCH = 1, WAKING, HARDIRQ, VECTOR, SOFTIRQ, RAN = 7, MIGRATED, PAGE_FAULT };
+/* Bits of a task's state. */
+enum { INTERRUPTIBLE = 1 };
+enum { SEND, QUEUED, SENT, RECEIVED, WOKEN, RUNNING, RETURNED, STAGES };
+
+struct wh_event {
+	u64 at_ns;
+	u64 value;
+	u32 tid;
+	u32 other;
+	u32 extra;
+	u16 cpu;
+	u8 kind;
+	u8 sub;
+	char name[16];
+};
+
+struct wh_cpu {
+	u64 written;
+	u64 hardirq_ns;
+	u64 vector_ns[VECTORS];
+	u64 softirq_ns;
+	u64 raised_ns[SOFTIRQS];
+	u64 unused[6];
+	struct wh_event ring[EVENTS];
+};
+
+struct wh_message {
+	u64 seq;
+	u64 at_ns[STAGES];
+	u16 cpu[STAGES];
+	u16 unused;
+	/* Threads. */
+	u32 sender;
+	u32 receiver;
+};
+
+struct wh_state {
+	/* What is measured: the process, the local port of its data socket, the descriptor. */
+	u32 tgid;
+	u32 port;
+	s32 descriptor;
+	/* Whether a message is over when it is sent rather than when its receive call has returned. */
+	u32 far;
+	/* Numbers of messages that are over. */
+	u64 over;
+	u64 tag;
+	u64 done[MESSAGES];
+};
+
+struct wh_thread {
+	u64 send_ns;
+	u64 woken_ns;
+	u64 running_ns;
+	u64 buffer;
+	u16 send_cpu;
+	u16 woken_cpu;
+	u16 running_cpu;
+	u16 receives;
+};
+
+struct { uint(type, ARRAY); u32 *key; struct wh_cpu *value; uint(max_entries, 64); uint(map_flags, MAPPED); } cpus SEC(".maps");
+struct { uint(type, ARRAY); u32 *key; struct wh_message *value; uint(max_entries, MESSAGES); uint(map_flags, MAPPED); } messages SEC(".maps");
+struct { uint(type, ARRAY); u32 *key; struct wh_state *value; uint(max_entries, 1); uint(map_flags, MAPPED); } state SEC(".maps");
+struct { uint(type, HASH); u32 *key; struct wh_thread *value; uint(max_entries, 256); } threads SEC(".maps");
+
+INLINE struct wh_cpu *this_cpu(u16 *cpu)
+{
+	u32 id = cpu_id();
+	asm volatile("%0 &= 1023" : "+r"(id));
+	*cpu = id;
+	return map_lookup(&cpus, &id);
+}
+
+INLINE struct wh_event *next(struct wh_cpu *lane, u16 cpu, u8 kind, u64 at_ns)
+{
+	u64 at = __sync_fetch_and_add(&lane->written, 1);
+	asm volatile("%0 &= 32767" : "+r"(at));
+	struct wh_event *event = &lane->ring[at];
+	event->at_ns = at_ns;
+	event->cpu = cpu;
+	event->kind = kind;
+	return event;
+}
+
+INLINE struct wh_state *measured(void)
+{
+	u32 zero = 0;
+	return map_lookup(&state, &zero);
+}
+
+/* An interval that has just ended. */
+INLINE struct wh_event *interval(struct wh_cpu *lane, u16 cpu, u8 kind, u64 start_ns)
+{
+	u64 now = now_ns();
+	if (!start_ns || start_ns > now)
+		return 0;
+	struct wh_event *event = next(lane, cpu, kind, start_ns);
+	event->value = now - start_ns;
+	return event;
+}
+
+/* Interrupts */
+
+SEC("tp_btf/irq_handler_entry") int irq_handler_entry(u64 *ctx)
+{
+	u16 cpu;
+	struct wh_cpu *lane = this_cpu(&cpu);
+	if (lane)
+		lane->hardirq_ns = now_ns();
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_exit") int irq_handler_exit(u64 *ctx)
+{
+	u16 cpu;
+	struct wh_cpu *lane = this_cpu(&cpu);
+	struct irqaction *action = (void *)ctx[1];
+	struct wh_event *event = lane ? interval(lane, cpu, HARDIRQ, lane->hardirq_ns) : 0;
+	if (event) {
+		event->other = ctx[0];
+		read_kernel(event->name, sizeof(event->name), action->name);
+	}
+	return 0;
+}
+
+#define VECTOR_PROGRAMS(vector, number)                                                    \
+	SEC("tp_btf/" #vector "_entry") int vector##_entry(u64 *ctx)                       \
+	{                                                                                  \
+		u16 cpu;                                                                   \
+		struct wh_cpu *lane = this_cpu(&cpu);                                      \
+		if (lane)                                                                  \
+			lane->vector_ns[number] = now_ns();                                \
+		return 0;                                                                  \
+	}                                                                                  \
+	SEC("tp_btf/" #vector "_exit") int vector##_exit(u64 *ctx)                         \
+	{                                                                                  \
+		u16 cpu;                                                                   \
+		struct wh_cpu *lane = this_cpu(&cpu);                                      \
+		struct wh_event *event = lane ? interval(lane, cpu, VECTOR, lane->vector_ns[number]) : 0; \
+		if (event)                                                                 \
+			event->sub = number;                                               \
+		return 0;                                                                  \
+	}
+
+VECTOR_PROGRAMS(local_timer, 0)
+VECTOR_PROGRAMS(reschedule, 1)
+VECTOR_PROGRAMS(call_function, 2)
+VECTOR_PROGRAMS(call_function_single, 2)
+VECTOR_PROGRAMS(irq_work, 3)
+VECTOR_PROGRAMS(x86_platform_ipi, 4)
+VECTOR_PROGRAMS(thermal_apic, 4)
+
+SEC("tp_btf/softirq_raise") int softirq_raise(u64 *ctx)
+{
+	u16 cpu;
+	struct wh_cpu *lane = this_cpu(&cpu);
+	u32 vector = ctx[0];
+	/* The first of several raises is the one that waits. */
+	if (lane && vector < SOFTIRQS && !lane->raised_ns[vector])
+		lane->raised_ns[vector] = now_ns();
+	return 0;
+}
+
+SEC("tp_btf/softirq_entry") int softirq_entry(u64 *ctx)
+{
+	u16 cpu;
+	struct wh_cpu *lane = this_cpu(&cpu);
+	if (lane)
+		lane->softirq_ns = now_ns();
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit") int softirq_exit(u64 *ctx)
+{
+	u16 cpu;
+	struct wh_cpu *lane = this_cpu(&cpu);
+	u32 vector = ctx[0];
+	if (!lane || vector >= SOFTIRQS)
+		return 0;
+	u64 start = lane->softirq_ns, raised = lane->raised_ns[vector];
+	struct wh_event *event = interval(lane, cpu, SOFTIRQ, start);
+	if (event) {
+		event->sub = vector;
+		event->extra = raised && raised < start ? start - raised : 0;
+	}
+	/* One that was raised while it ran begins to wait now. */
+	lane->raised_ns[vector] = raised > start ? raised : 0;
+	return 0;
+}
+
+/* Tasks */
+
+/* Of a measured thread. */
+INLINE struct wh_thread *thread_of(u32 tid)
+{
+	return map_lookup(&threads, &tid);
+}
+
+SEC("tp_btf/sched_switch") int sched_switch(u64 *ctx)
+{
+	u16 cpu;
+	struct wh_cpu *lane = this_cpu(&cpu);
+	if (!lane)
+		return 0;
+	struct task_struct *from = (void *)ctx[1], *to = (void *)ctx[2];
+	u64 now = now_ns();
+	struct wh_event *event = next(lane, cpu, SWITCH, now);
+	event->tid = to->pid;
+	event->other = from->pid;
+	event->extra = to->prio;
+	/* A preempted task stays runnable, whatever state it was about to sleep in. */
+	event->value = ctx[0] ? 0 : (u32)ctx[3];
+	event->sub = 0;
+	if (__builtin_preserve_field_info(from->throttled, 2))
+		event->sub = from->throttled != 0;
+	read_kernel(event->name, sizeof(event->name), to->comm);
+	struct wh_thread *thread = thread_of(to->pid);
+	if (thread && thread->woken_ns > thread->running_ns) {
+		thread->running_ns = now;
+		thread->running_cpu = cpu;
+	}
+	return 0;
+}
+
+SEC("tp_btf/sched_waking") int sched_waking(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	struct wh_thread *thread = thread_of(task->pid);
+	if (!thread)
+		return 0;
+	u16 cpu;
+	struct wh_cpu *lane = this_cpu(&cpu);
+	if (!lane)
+		return 0;
+	u64 now = now_ns();
+	struct wh_event *event = next(lane, cpu, WAKING, now);
+	event->tid = task->pid;
+	event->other = (u32)pid_tgid();
+	/* One that was stopped, or slept for memory or a lock, is not woken by its message. */
+	if (!(task->__state & INTERRUPTIBLE))
+		return 0;
+	thread->woken_ns = now;
+	thread->woken_cpu = cpu;
+	return 0;
+}
+
+SEC("tp_btf/sched_stat_runtime") int sched_stat_runtime(u64 *ctx)
+{
+	u16 cpu;
+	struct wh_cpu *lane = this_cpu(&cpu);
+	if (!lane)
+		return 0;
+	struct task_struct *task = (void *)ctx[0];
+	struct wh_event *event = next(lane, cpu, RAN, now_ns());
+	event->tid = task->pid;
+	event->value = ctx[1];
+	return 0;
+}
+
+SEC("tp_btf/sched_migrate_task") int sched_migrate_task(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	u16 cpu;
+	if (!thread_of(task->pid))
+		return 0;
+	struct wh_cpu *lane = this_cpu(&cpu);
+	if (lane) {
+		struct wh_event *event = next(lane, cpu, MIGRATED, now_ns());
+		event->tid = task->pid;
+		event->other = ctx[1];
+	}
+	return 0;
+}
+
+SEC("tp_btf/page_fault_user") int page_fault_user(u64 *ctx)
+{
+	u32 tid = pid_tgid();
+	u16 cpu;
+	if (!thread_of(tid))
+		return 0;
+	struct wh_cpu *lane = this_cpu(&cpu);
+	if (lane)
+		next(lane, cpu, PAGE_FAULT, now_ns())->tid = tid;
+	return 0;
+}
+
+/* Messages */
+
+INLINE struct wh_message *slot(u64 seq)
+{
+	u32 at = seq & (MESSAGES - 1);
+	return map_lookup(&messages, &at);
+}
+
+/* The first stage that is seen of a message makes its place new. */
+INLINE void stamp(u64 seq, int stage, int first, u64 at_ns, u16 cpu)
+{
+	struct wh_message *message = slot(seq);
+	if (!message)
+		return;
+	if (message->seq != seq + 1) {
+		if (!first)
+			return;
+		__builtin_memset(message, 0, sizeof(*message));
+		message->seq = seq + 1;
+	}
+	message->at_ns[stage] = at_ns;
+	message->cpu[stage] = cpu;
+}
+
+INLINE void over(struct wh_state *measured, u64 seq)
+{
+	u64 at = __sync_fetch_and_add(&measured->over, 1);
+	at &= MESSAGES - 1;
+	measured->done[at] = seq;
+}
+
+struct wh_head {
+	u64 seq;
+	u64 tag;
+};
+
+/* The number of the message in a frame of the measured port. */
+INLINE int in_frame(struct wh_state *measured, struct sk_buff *skb, int outwards, u64 *seq)
+{
+	u8 ip[40];
+	u16 ports[2];
+	struct wh_head head;
+	const unsigned char *at = skb->head + skb->network_header;
+	if (read_kernel(ip, sizeof(ip), at))
+		return 0;
+	u32 length = (ip[0] >> 4) == 4 ? (ip[0] & 15) * 4 : 40;
+	u8 protocol = (ip[0] >> 4) == 4 ? ip[9] : ip[6];
+	at += length;
+	if (read_kernel(ports, sizeof(ports), at))
+		return 0;
+	u16 port = outwards ? ports[0] : ports[1];
+	if (__builtin_bswap16(port) != measured->port)
+		return 0;
+	u32 header = 8;
+	if (protocol == 6) {
+		u8 offset = 0;
+		read_kernel(&offset, 1, at + 12);
+		header = (offset >> 4) * 4;
+	} else if (protocol != 17 && protocol != 136) {
+		return 0;
+	}
+	if (read_kernel(&head, sizeof(head), at + header) || (measured->tag && head.tag != measured->tag))
+		return 0;
+	*seq = head.seq;
+	return 1;
+}
+
+INLINE void frame(u64 *ctx, int stage, int outwards)
+{
+	struct wh_state *of = measured();
+	struct sk_buff *skb = (void *)ctx[0];
+	u16 cpu;
+	u64 seq;
+	if (!of || !of->port || !in_frame(of, skb, outwards, &seq) || !this_cpu(&cpu))
+		return;
+	stamp(seq, stage, stage == RECEIVED && of->far, now_ns(), cpu);
+	if (stage == SENT && of->far)
+		over(of, seq);
+}
+
+SEC("tp_btf/net_dev_queue") int net_dev_queue(u64 *ctx)
+{
+	frame(ctx, QUEUED, 1);
+	return 0;
+}
+
+SEC("tp_btf/net_dev_start_xmit") int net_dev_start_xmit(u64 *ctx)
+{
+	frame(ctx, SENT, 1);
+	return 0;
+}
+
+SEC("tp_btf/netif_receive_skb") int netif_receive_skb(u64 *ctx)
+{
+	frame(ctx, RECEIVED, 0);
+	return 0;
+}
+
+/* System calls of the measured process on its data socket (x86-64). */
+enum { NR_read = 0, NR_write = 1, NR_sendto = 44, NR_recvfrom = 45, NR_sendmsg = 46, NR_recvmsg = 47 };
+
+INLINE void message_head(u64 buffer, int is_header, struct wh_head *head)
+{
+	if (is_header) {
+		struct user_msghdr header;
+		struct iovec first;
+		if (read_user(&header, sizeof(header), (void *)buffer) || read_user(&first, sizeof(first), header.msg_iov))
+			return;
+		buffer = (u64)first.iov_base;
+	}
+	read_user(head, sizeof(*head), (void *)buffer);
+}
+
+SEC("tp_btf/sys_enter") int sys_enter(u64 *ctx)
+{
+	struct wh_state *of = measured();
+	u64 id = pid_tgid();
+	u32 tid = id;
+	if (!of || (u32)(id >> 32) != of->tgid)
+		return 0;
+	struct pt_regs *regs = (void *)ctx[0];
+	u64 call = ctx[1];
+	int sends = call == NR_sendto || call == NR_sendmsg || call == NR_write;
+	int receives = call == NR_recvfrom || call == NR_recvmsg || call == NR_read;
+	u16 cpu;
+	if ((!sends && !receives) || (s32)regs->di != of->descriptor || !this_cpu(&cpu))
+		return 0;
+	struct wh_thread *thread = thread_of(tid);
+	if (!thread) {
+		struct wh_thread none = {};
+		map_update(&threads, &tid, &none, 0);
+		thread = thread_of(tid);
+		if (!thread)
+			return 0;
+	}
+	u64 buffer = regs->si;
+	if (receives) {
+		thread->buffer = buffer;
+		thread->receives = call == NR_recvmsg ? 2 : 1;
+		return 0;
+	}
+	struct wh_head head = {};
+	message_head(buffer, call == NR_sendmsg, &head);
+	if (!of->tag)
+		of->tag = head.tag;
+	stamp(head.seq, SEND, !of->far, now_ns(), cpu);
+	struct wh_message *message = slot(head.seq);
+	if (message)
+		message->sender = tid;
+	return 0;
+}
+
+SEC("tp_btf/sys_exit") int sys_exit(u64 *ctx)
+{
+	struct wh_state *of = measured();
+	u64 id = pid_tgid();
+	if (!of || (u32)(id >> 32) != of->tgid)
+		return 0;
+	struct wh_thread *thread = thread_of((u32)id);
+	u16 cpu;
+	if (!thread || !thread->receives)
+		return 0;
+	u16 receives = thread->receives;
+	u64 woken = thread->woken_ns, running = thread->running_ns;
+	thread->receives = 0;
+	/* A wake-up belongs to one call, also where it returns nothing: a signal woke it. */
+	thread->woken_ns = 0;
+	thread->running_ns = 0;
+	if ((long)ctx[1] <= 0 || !this_cpu(&cpu))
+		return 0;
+	struct wh_head head = {};
+	message_head(thread->buffer, receives == 2, &head);
+	if (!of->tag)
+		of->tag = head.tag;
+	if (head.tag != of->tag)
+		return 0;
+	if (running) {
+		stamp(head.seq, WOKEN, of->far, woken, thread->woken_cpu);
+		stamp(head.seq, RUNNING, of->far, running, thread->running_cpu);
+	}
+	stamp(head.seq, RETURNED, of->far, now_ns(), cpu);
+	struct wh_message *message = slot(head.seq);
+	if (message)
+		message->receiver = (u32)id;
+	if (!of->far)
+		over(of, head.seq);
+	return 0;
+}

@@ -1,0 +1,195 @@
+//! The flight recorder: BPF programs (`bpf/recorder.bpf.c`) write what each CPU does, and when a message passes each stage, into memory
+//! that is read here. Nothing is consumed, so reading costs the measured threads nothing.
+
+use crate::TraceError;
+use bpf::{Mapping, Object};
+use explain::event::RECORD_BYTES;
+use explain::stay::STAGES;
+use explain::{Event, EventKind, Stamp, Stay};
+use std::collections::VecDeque;
+
+/// The programs, compiled from `bpf/recorder.bpf.c` (`cargo xtask bpf`).
+static OBJECT: &[u8] = include_bytes!("../bpf/recorder.bpf.o");
+
+// The layouts of recorder.bpf.c, in bytes.
+const EVENTS: usize = 32_768;
+const MESSAGES: usize = 65_536;
+const RING_AT: usize = 8 * 24;
+const CPU_BYTES: usize = RING_AT + EVENTS * RECORD_BYTES;
+const STAMPS_AT: usize = 8;
+const CPUS_AT: usize = STAMPS_AT + 8 * STAGES;
+const THREADS_AT: usize = CPUS_AT + 16;
+const MESSAGE_BYTES: usize = THREADS_AT + 8;
+const DESCRIPTOR_AT: usize = 8;
+const OVER_AT: usize = 16;
+const DONE_AT: usize = 32;
+const STATE_BYTES: usize = DONE_AT + 8 * MESSAGES;
+
+/// What is recorded of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Subject {
+    /// The process.
+    pub process: u32,
+    /// The descriptor of its data socket.
+    pub descriptor: i32,
+    /// The local port of that socket; 0: it has none, and frames are not seen.
+    pub port: u16,
+    /// Whether the process answers messages, rather than sends them first.
+    pub far: bool,
+}
+
+/// Recording. Dropping it ends it.
+pub struct Recorder {
+    object: Object,
+    cpus: Mapping,
+    messages: Mapping,
+    state: Mapping,
+    lanes: Vec<Lane>,
+    /// How many of the messages that are over were taken.
+    taken: u64,
+}
+
+/// What was read of one CPU.
+#[derive(Default)]
+struct Lane {
+    read: u64,
+    /// In order of their ends.
+    events: VecDeque<Event>,
+    /// The last switch that is not in `events` any more.
+    last_switch: Option<Event>,
+    /// Events that were overwritten before they were read.
+    lost: u64,
+}
+
+impl Recorder {
+    /// Begins to record.
+    ///
+    /// # Errors
+    /// The kernel takes none of the programs, which mostly is a matter of privileges.
+    pub fn start(subject: &Subject) -> Result<Self, TraceError> {
+        let possible = std::thread::available_parallelism().map_or(1, usize::from).max(highest_cpu() + 1);
+        let entries = u32::try_from(possible).unwrap_or(u32::MAX);
+        let object = Object::load(OBJECT, &[("cpus", entries)])?;
+        let recorder = Self {
+            cpus: object.memory("cpus", possible * CPU_BYTES)?,
+            messages: object.memory("messages", MESSAGES * MESSAGE_BYTES)?,
+            state: object.memory("state", STATE_BYTES)?,
+            lanes: (0..possible).map(|_| Lane::default()).collect(),
+            // The first message is cold: caches, and the kernel's memory for it.
+            taken: 1,
+            object,
+        };
+        let (far, descriptor) = (u64::from(subject.far) << 32, u64::from(subject.descriptor.cast_unsigned()));
+        recorder.state.write(DESCRIPTOR_AT, descriptor | far);
+        recorder.state.write(0, u64::from(subject.process) | u64::from(subject.port) << 32);
+        Ok(recorder)
+    }
+
+    /// Tracepoints that this kernel does not have.
+    pub fn missing(&self) -> impl Iterator<Item = &str> {
+        self.object.missing().iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Takes the numbers of messages that are over since the last call, and the events that came meanwhile. Events older than `since_ns`
+    /// are forgotten.
+    pub fn read(&mut self, since_ns: u64) -> Vec<u64> {
+        let over = self.state.read(OVER_AT);
+        for (cpu, lane) in self.lanes.iter_mut().enumerate() {
+            lane.read(&self.cpus, cpu * CPU_BYTES, since_ns);
+        }
+        let first = self.taken.max(over.saturating_sub(MESSAGES as u64 / 2));
+        self.taken = first.max(over);
+        let done = (first..over).map(|at| self.state.read(DONE_AT + 8 * place(at, MESSAGES)));
+        done.collect()
+    }
+
+    /// The stamps of a message that is not overwritten yet.
+    pub fn stay(&self, seq: u64) -> Option<Stay> {
+        let at = place(seq, MESSAGES) * MESSAGE_BYTES;
+        let mut stamps = [Stamp::default(); STAGES];
+        let cpus: [u8; 16] = self.messages.bytes(at + CPUS_AT);
+        for (stage, stamp) in stamps.iter_mut().enumerate() {
+            let cpu = u16::from_ne_bytes([cpus[2 * stage], cpus[2 * stage + 1]]);
+            *stamp = Stamp { at_ns: self.messages.read(at + STAMPS_AT + 8 * stage), cpu };
+        }
+        let threads = self.messages.read(at + THREADS_AT);
+        let thread = |shift: u32| i32::try_from(threads >> shift & 0x7fff_ffff).unwrap_or(0);
+        (self.messages.read(at) == seq.wrapping_add(1)).then(|| Stay::new(seq, stamps, [thread(0), thread(32)]))
+    }
+
+    /// What was recorded of a CPU between two times, from the last time before them at which the kernel accounted run time to the first
+    /// one behind them. Before all that comes the last switch, and that with which the thread had left this CPU.
+    pub fn events(&self, cpu: u16, start_ns: u64, end_ns: u64, thread: i32) -> Vec<Event> {
+        let Some(lane) = self.lanes.get(usize::from(cpu)) else { return Vec::new() };
+        let start = lane.events.partition_point(|event| event.end_ns() < start_ns);
+        let earliest = start.saturating_sub(MOST_BACK);
+        let first = (earliest..start).rev().find(|at| lane.events[*at].kind.accounts()).unwrap_or(start);
+        let last = |is_it: &dyn Fn(&EventKind) -> bool| {
+            lane.events.range(earliest..first).rev().find(|event| is_it(&event.kind)).copied()
+        };
+        let switch = last(&|kind| matches!(kind, EventKind::Switch { .. })).or(lane.last_switch);
+        let left = last(&|kind| matches!(kind, EventKind::Switch { from, .. } if *from == thread));
+        let mut events: Vec<Event> = left.into_iter().chain(switch.filter(|switch| Some(*switch) != left)).collect();
+        let until_ns = end_ns.saturating_add(BEHIND_NS);
+        for event in lane.events.range(first..).take_while(|event| event.end_ns() <= until_ns) {
+            events.push(*event);
+            if event.at_ns > end_ns && event.kind.accounts() {
+                break;
+            }
+        }
+        events
+    }
+
+    /// Events that were overwritten before they were read.
+    pub fn lost(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.lost).sum()
+    }
+}
+
+/// Run time is accounted at each tick: this long before and behind a time there is one. An interrupt is recorded at its end.
+pub const BEHIND_NS: u64 = 10_000_000;
+
+impl Lane {
+    fn read(&mut self, memory: &Mapping, at: usize, since_ns: u64) {
+        let written = memory.read(at);
+        // What is being written now, or will be overwritten while it is read, is left out.
+        let oldest = written.saturating_sub(EVENTS as u64 - 256);
+        if self.read < oldest {
+            self.lost += oldest - self.read;
+            self.read = oldest;
+        }
+        let known = self.events.len();
+        for number in self.read..written {
+            let record = memory.bytes(at + RING_AT + place(number, EVENTS) * RECORD_BYTES);
+            self.events.extend(Event::decode(&record));
+        }
+        self.read = written;
+        // Only interrupts within the program that records change the order.
+        let events = self.events.make_contiguous();
+        events[known.saturating_sub(MOST_NESTED)..].sort_by_key(Event::end_ns);
+        let old = self.events.partition_point(|event| event.end_ns() < since_ns);
+        let forget = old.max(self.events.len().saturating_sub(MOST_KEPT));
+        for event in self.events.drain(..forget) {
+            if matches!(event.kind, EventKind::Switch { .. }) {
+                self.last_switch = Some(event);
+            }
+        }
+    }
+}
+
+/// How many events are looked through for what was before.
+const MOST_BACK: usize = 4096;
+/// Most events of a CPU that are kept.
+const MOST_KEPT: usize = 16 * EVENTS;
+/// How far behind an event may be written that ended before it.
+const MOST_NESTED: usize = 64;
+
+fn place(number: u64, places: usize) -> usize {
+    usize::try_from(number % places as u64).unwrap_or(0)
+}
+
+/// The highest number of a CPU that may come online (/sys/devices/system/cpu/possible).
+fn highest_cpu() -> usize {
+    let possible = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    possible.trim().rsplit(['-', ',']).next().and_then(|last| last.parse().ok()).unwrap_or(0)
+}
