@@ -1,6 +1,7 @@
 //! From stored results to cells: repetitions of one combination of factors, combined.
 
 use crate::RunInput;
+use crate::causes;
 use crate::combine::{centre, mean, middle, spread};
 use crate::info::{CellInfo, Figure, Figures, FindingCount, Mark, ReflectorInfo};
 use crate::names::{CELL_AXES, hosts, run_factors};
@@ -169,6 +170,7 @@ fn cell(
         figures: figures(used, None, rtt, &tails),
         reflectors: reflectors(used, rtt),
         words: words(used),
+        explanation: causes::combined(used),
         mark: mark(results),
         findings: findings(results),
         notes: Vec::new(),

@@ -1,7 +1,7 @@
 //! What is known of a cell, as data. Times are nanoseconds (`_ns`), fractions where they are means. Absent figures are
 //! left out, never 0.
 
-use model::{LatencyKind, Probe, Role, Substrate};
+use model::{Explanation, LatencyKind, Probe, Role, Substrate};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -133,6 +133,9 @@ pub struct CellInfo {
     /// packets of a group, and those that follow it unasked), `connect-each`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub words: BTreeMap<&'static str, String>,
+    /// Why messages were late, where that was asked for: the repetitions added up. Its times are RTT.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<Explanation>,
     /// Whether it can be trusted.
     pub mark: Mark,
     /// What was found in its repetitions.

@@ -13,6 +13,7 @@ mod info;
 pub mod names;
 
 pub mod boots;
+pub mod causes;
 pub mod cells;
 
 pub mod compare;

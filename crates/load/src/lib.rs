@@ -10,6 +10,7 @@
 
 mod cpustat;
 mod cputime;
+mod disturber;
 mod engine;
 mod error;
 mod evenness;
@@ -17,6 +18,7 @@ mod profile;
 mod sampler;
 mod scratch;
 
+pub use disturber::{Disturbance, Disturbed, Disturber, Pauses};
 pub use engine::{Load, STEADY_TIMEOUT};
 pub use error::LoadError;
 pub use profile::unit;

@@ -4,7 +4,7 @@
 use crate::columns::{self, Room, heading};
 use crate::document::Document;
 use crate::layout::{Band, Column, Columns, Grid};
-use crate::{beside, boot_tables};
+use crate::{beside, boot_tables, causes};
 use digest::{CellInfo, Figures};
 use model::Probe;
 use model::quantity::{self, Group};
@@ -326,7 +326,8 @@ pub(crate) fn of_all(cells: &[CellInfo], wide: bool, leads: &[Lead], end: &Lead)
         .each(leads, |columns, (column, read)| columns.column(column.clone(), |info: &&CellInfo| read(info)))
         .each(ids, |columns, id| {
             let [title, unit] = heading(id, true, Room::Wide);
-            columns.figures(title, unit, move |info| columns::cell(&info.figures, id, Room::Wide))
+            let columns = columns.figures(title, unit, move |info| columns::cell(&info.figures, id, Room::Wide));
+            columns.when(id == "stdev", |columns| columns.words("mostly late by", |info| causes::mostly(info)))
         })
         .column(end.0.clone(), |info| end.1(info))
         .grid(cells)

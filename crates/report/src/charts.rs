@@ -200,6 +200,14 @@ pub struct Drawings {
     pub problems: Vec<String>,
 }
 
+/// The key of a cell that is named by its number in [`cells`], its key, or a part of it.
+///
+/// # Errors
+/// [`ReportError::NoCell`], [`ReportError::SeveralCells`].
+pub fn cell_key(runs: &[store::Run], asked: &str) -> Result<String, ReportError> {
+    key_of(&cells(runs), asked)
+}
+
 /// Draws the figures of some runs. All heat maps of one kind have one scale.
 ///
 /// # Errors

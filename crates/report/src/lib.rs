@@ -13,6 +13,7 @@
 
 mod beside;
 mod boot_tables;
+mod causes;
 mod cell_tables;
 pub mod charts;
 mod columns;
@@ -47,6 +48,7 @@ mod text;
 mod units;
 mod view;
 
+pub use causes::{explained_text, message_text, messages_text};
 pub use csv::csv_columns;
 pub use document::{Answer, AnswerRow, Block, Document, FORMAT, Headline, Headlines, Note, RunInfo, TableRow, schemas};
 pub use draw::heat;

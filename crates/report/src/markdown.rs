@@ -1,6 +1,7 @@
 //! The report as GitHub-flavoured Markdown.
 
 use crate::Report;
+use crate::causes::{self, Hints};
 use crate::cell_tables::{self, Lead};
 use crate::document::{Document, Note};
 use crate::layout::{Column, Grid};
@@ -77,7 +78,9 @@ impl Report {
             out.push_str(&filled_table(&unbanded(text::grid(block, document))));
             out.push('\n');
         }
-        for (heading, grid) in cell_tables::all(document) {
+        for (heading, grid) in
+            cell_tables::all(document).into_iter().chain(causes::of_cells(&document.cells, Hints::Beside))
+        {
             out.push_str(&format!("### {}\n\n{}\n", quote(&heading), filled_table(&unbanded(grid))));
         }
         for note in &document.notes {

@@ -3,7 +3,7 @@
 use crate::parts::{Part, setting};
 use crate::sheet::{Form, SENTENCE, Sheet};
 use crate::units::{plain, whole};
-use crate::{ladder, view};
+use crate::{causes, ladder, view};
 use digest::cells::shown;
 use model::result::EndReport;
 use model::{ClockSource, Finding, LatencyKind, ResultDocument, Role, source};
@@ -30,6 +30,8 @@ impl Printed {
         let mut parts = (view.tables)(results);
         parts.extend(view.percentiles.map(|keys| Part::new("Percentiles", ladder::table(results, keys))));
         parts.retain(|part| !part.grid.rows.is_empty());
+        // Without any cause these still have why nothing is known.
+        parts.extend(results.iter().filter_map(causes::part));
         for part in &mut parts {
             part.words.extend(ladder::dashes(&part.grid));
         }

@@ -1,5 +1,6 @@
 //! The papers' table and the table of all cells as aligned plain text.
 
+use crate::causes::{self, Hints};
 use crate::cell_tables::{self, Lead};
 use crate::columns::{self, Room};
 use crate::document::{AnswerRow, Block, Document, Note, TableRow};
@@ -108,7 +109,7 @@ impl Report {
         let document = &self.document;
         let mut out = self.answer_text(width);
         out.push_str("\nDetails\n");
-        let tables = cell_tables::all(document);
+        let tables = cell_tables::all(document).into_iter().chain(causes::of_cells(&document.cells, Hints::Below));
         if !document.blocks.is_empty() {
             out.push_str(&paragraph("", &format!("{}.", caption(document)), width));
         }

@@ -34,6 +34,9 @@ _windhover_static() {
             windhover,dump)
                 cmd="windhover__subcmd__dump"
                 ;;
+            windhover,explain)
+                cmd="windhover__subcmd__explain"
+                ;;
             windhover,help)
                 cmd="windhover__subcmd__help"
                 ;;
@@ -144,6 +147,9 @@ _windhover_static() {
                 ;;
             windhover__subcmd__help,dump)
                 cmd="windhover__subcmd__help__subcmd__dump"
+                ;;
+            windhover__subcmd__help,explain)
+                cmd="windhover__subcmd__help__subcmd__explain"
                 ;;
             windhover__subcmd__help,help)
                 cmd="windhover__subcmd__help__subcmd__help"
@@ -374,7 +380,7 @@ _windhover_static() {
 
     case "${cmd}" in
         windhover)
-            opts="-h -V --color --quiet --check-usage --help --version key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help"
+            opts="-h -V --color --quiet --check-usage --help --version key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import explain show agent undo help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -907,8 +913,38 @@ _windhover_static() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        windhover__subcmd__explain)
+            opts="-h --cell --message --json --self-test --late --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --cell)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --message)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --late)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         windhover__subcmd__help)
-            opts="key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help"
+            opts="key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import explain show agent undo help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1132,6 +1168,20 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__help__subcmd__dump)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__explain)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -3024,7 +3074,7 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__pingpong)
-            opts="-4 -6 -t -J -h --address --fork-both --key-file --stack --ipv4 --ipv6 --peer --foreign --size --min-size --max-size --pings --pongs --sleep-gap --spin-gap --rtt --count --seconds --maxms --min-seconds --minms --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --no-nodelay --unconnected --more --ttl --frame-backend --mcast --mcast-interface --mcast-loop --idle-pipes --remote-idle-pipes --idle-unix-dgram --remote-idle-unix-dgram --idle-unix-stream --remote-idle-unix-stream --idle-udp --remote-idle-udp --idle-tcp --remote-idle-tcp --idle-tcp-listen --remote-idle-tcp-listen --worst --over --pcap --pcap-snap --against --at-most --format --json --raw --percentile --ladder --color --quiet --help tcp mptcp udp sctp sctp-seqpacket dccp unix-stream unix-dgram pipe shm frame pgm"
+            opts="-4 -6 -t -J -h --address --fork-both --key-file --stack --ipv4 --ipv6 --peer --foreign --size --min-size --max-size --pings --pongs --sleep-gap --spin-gap --rtt --count --seconds --maxms --min-seconds --minms --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --no-nodelay --unconnected --more --ttl --frame-backend --mcast --mcast-interface --mcast-loop --idle-pipes --remote-idle-pipes --idle-unix-dgram --remote-idle-unix-dgram --idle-unix-stream --remote-idle-unix-stream --idle-udp --remote-idle-udp --idle-tcp --remote-idle-tcp --idle-tcp-listen --remote-idle-tcp-listen --explain --explain-over --worst --over --pcap --pcap-snap --against --at-most --format --json --raw --percentile --ladder --color --quiet --help tcp mptcp udp sctp sctp-seqpacket dccp unix-stream unix-dgram pipe shm frame pgm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3246,6 +3296,10 @@ _windhover_static() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --explain-over)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --worst)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -3426,7 +3480,7 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__rr)
-            opts="-4 -6 -t -J -h --address --fork-both --key-file --stack --ipv4 --ipv6 --response --size --min-size --max-size --half --connect-each --count --seconds --maxms --min-seconds --minms --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --no-nodelay --unconnected --more --ttl --frame-backend --mcast --mcast-interface --mcast-loop --worst --over --pcap --pcap-snap --against --at-most --format --json --raw --percentile --ladder --color --quiet --help tcp mptcp udp sctp sctp-seqpacket dccp unix-stream unix-dgram pipe shm frame pgm"
+            opts="-4 -6 -t -J -h --address --fork-both --key-file --stack --ipv4 --ipv6 --response --size --min-size --max-size --half --connect-each --count --seconds --maxms --min-seconds --minms --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --no-nodelay --unconnected --more --ttl --frame-backend --mcast --mcast-interface --mcast-loop --explain --explain-over --worst --over --pcap --pcap-snap --against --at-most --format --json --raw --percentile --ladder --color --quiet --help tcp mptcp udp sctp sctp-seqpacket dccp unix-stream unix-dgram pipe shm frame pgm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3577,6 +3631,10 @@ _windhover_static() {
                     return 0
                     ;;
                 --mcast-interface)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --explain-over)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -3750,7 +3808,7 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__serve)
-            opts="-h --bind --key-file --as --open --once --daemon --pid-file --log --detached --max-size --max-session --max-sessions --max-rate --max-bandwidth --max-priority --no-real-time --no-spin --no-cpu --allow-other-addresses --color --quiet --help"
+            opts="-h --bind --key-file --as --open --once --daemon --pid-file --log --detached --max-size --max-session --max-sessions --max-rate --max-bandwidth --max-priority --no-real-time --no-spin --no-cpu --allow-other-addresses --explain --explain-names --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -2,6 +2,7 @@
 //! escapes its own, the page's own scripts and styles, and the data of heat maps, in which no `<` stands bare. What steers the
 //! direction of text is made visible in the whole page.
 
+mod causes;
 mod cells;
 mod compared;
 mod heat;
@@ -23,10 +24,11 @@ use model::Probe;
 use serde::Serialize;
 
 /// Templates by name; `report` includes the others.
-const TEMPLATES: [(&str, &str); 6] = [
+const TEMPLATES: [(&str, &str); 7] = [
     ("report", include_str!("../templates/report.html")),
     ("macros", include_str!("../templates/macros.html")),
     ("heat", include_str!("../templates/heat.html")),
+    ("causes", include_str!("../templates/causes.html")),
     ("compared", include_str!("../templates/compared.html")),
     ("cells", include_str!("../templates/cells.html")),
     ("pages", include_str!("../templates/pages.html")),
@@ -82,6 +84,7 @@ impl Report {
             viewer => Value::from_safe_string(VIEWER.to_owned()),
             heat_data => Value::from_safe_string(maps.data.clone()),
             panels => data(&maps.panels),
+            causes => causes::of(report),
             pages => pages::of(report, &maps, &stills),
             all_maps => &stills.all,
             stills_left_out => stills.left_out,
@@ -148,7 +151,11 @@ fn subtitle(document: &Document) -> Vec<String> {
 }
 
 fn drawn(figure: &Figure) -> Value {
-    Value::from_safe_string(figure.in_page("role=\"img\""))
+    drawn_as(figure, "role=\"img\"")
+}
+
+fn drawn_as(figure: &Figure, attributes: &str) -> Value {
+    Value::from_safe_string(figure.in_page(attributes))
 }
 
 fn pictures(pictures: Vec<Picture>) -> Vec<Value> {

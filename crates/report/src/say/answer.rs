@@ -4,6 +4,7 @@
 
 mod cause;
 mod effect;
+mod late;
 
 use crate::compare::p_word;
 use crate::document::{Answer, AnswerRow, Document};
@@ -50,7 +51,7 @@ pub(crate) fn of(facts: &Facts<'_>) -> Answer {
         None => effect::sentences(&screen),
     };
     if sentences.len() < room && facts.without_meaning().is_none() {
-        sentences.extend(cause::sentence(&screen));
+        sentences.extend(cause::sentences(&screen));
     }
     sentences.truncate(room);
     sentences.push(trust(facts));

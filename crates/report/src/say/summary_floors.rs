@@ -99,6 +99,7 @@ mod tests {
             figures: Figures([("p50", Figure { value: p50, range: None })].into_iter().collect()),
             reflectors: Vec::new(),
             words: std::collections::BTreeMap::new(),
+            explanation: None,
             mark: Mark::Clean,
             findings: Vec::new(),
             notes: Vec::new(),

@@ -168,6 +168,7 @@ mod tests {
             figures: Figures(figures.collect()),
             reflectors: Vec::new(),
             words: std::collections::BTreeMap::new(),
+            explanation: None,
             mark: Mark::Clean,
             findings: Vec::new(),
             notes: Vec::new(),

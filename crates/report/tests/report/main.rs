@@ -6,6 +6,7 @@ mod compare;
 mod evidence;
 mod forms;
 mod heat;
+mod late;
 mod page;
 mod pgm;
 #[path = "../sample/mod.rs"]

@@ -8,7 +8,7 @@ pub(super) const GROUPS: [(&str, &[&str]); 4] = [
     ("Measure", &["serve", "pingpong", "rr", "ping", "pace", "stream", "wake", "pgm", "key"]),
     ("Prepare a host", &["doctor", "irq", "shield", "tune", "run", "bypass", "load", "undo"]),
     ("Experiment", &["lab", "campaign", "agent"]),
-    ("Look at results", &["show", "report", "compare", "plot", "import", "dump"]),
+    ("Look at results", &["show", "explain", "report", "compare", "plot", "import", "dump"]),
 ];
 
 /// Examples of each command, by its path below `windhover`: command lines, each with what it does below it, as help shows

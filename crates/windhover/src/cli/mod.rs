@@ -6,6 +6,7 @@ pub(crate) mod campaign;
 pub(crate) mod compare;
 pub(crate) mod doctor;
 pub(crate) mod dump;
+pub(crate) mod explain;
 pub(crate) mod factors;
 pub(crate) mod guide;
 pub(crate) mod import;
@@ -105,6 +106,7 @@ pub(crate) enum Command {
     Compare(Box<compare::Compare>),
     Plot(Box<plot::Plot>),
     Import(import::Import),
+    Explain(explain::Explain),
     /// Show a run in the terminal
     Show(campaign::Show),
     /// Supervise one host for a campaign: requests on stdin, replies on stdout

@@ -25,6 +25,7 @@ pub(crate) fn run(arguments: &Generate) -> Result<u8, Failure> {
     write(folder, "checks.md", checks.as_bytes())?;
     write(folder, "quantities.md", model::quantity::markdown().as_bytes())?;
     write(folder, "findings.md", model::FindingId::markdown().as_bytes())?;
+    write(folder, "causes.md", model::CauseClass::markdown().as_bytes())?;
     write(folder, "plan.md", model::plan::reference::markdown().as_bytes())?;
     write(folder, "schemas/doctor.schema.json", prepare::doctor::schema().as_bytes())?;
     for shell in completions::SHELLS {

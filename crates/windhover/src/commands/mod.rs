@@ -15,6 +15,7 @@ mod compare;
 mod complete;
 mod doctor;
 mod dump;
+mod explain;
 mod generate;
 mod guest_init;
 pub(crate) mod identity;
@@ -31,6 +32,7 @@ mod pgm;
 mod plot;
 mod questions;
 mod report;
+mod self_test;
 mod serve;
 mod shield;
 mod signals;
@@ -77,6 +79,7 @@ pub(crate) fn run(cli: Cli, output: &Output, started: Instant) -> Result<u8, Fai
         Command::Compare(arguments) => compare::run(&arguments, output),
         Command::Plot(arguments) => plot::run(&arguments, output),
         Command::Import(arguments) => import::run(&arguments, output),
+        Command::Explain(arguments) => explain::run(&arguments, output),
         Command::Show(arguments) => report::show(&arguments, output),
         Command::Agent(arguments) => agent::run(arguments.build),
         Command::GuestInit(arguments) => guest_init::run(&arguments),

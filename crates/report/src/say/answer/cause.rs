@@ -1,7 +1,7 @@
-//! What is known of the cause of an effect: what was found on its worse side, or what is known of the kernel. One sentence, and none
-//! where nothing was found.
+//! What is known of the cause of an effect: why messages were late, what was found on its worse side, or what is known of the kernel.
+//! One sentence, two of late messages, and none where nothing was found.
 
-use super::Screen;
+use super::{Screen, late};
 use crate::say::known;
 use crate::units::counted;
 use digest::FindingCount;
@@ -9,15 +9,16 @@ use digest::compare::{CellComparison, Comparison, Outcome};
 use model::quantity::Better;
 
 /// The first of these that has something to say does.
-const RULES: [fn(&Screen<'_>) -> Option<String>; 4] = [
-    |screen| screen.facts.primary_comparisons().find_map(|one| found(screen, one)),
-    stalls,
-    |screen| known::sentences(screen.facts).into_iter().next().map(|[short, _]| short),
-    |screen| screen.facts.faster_under_load(),
+const RULES: [fn(&Screen<'_>) -> Vec<String>; 5] = [
+    late::sentences,
+    |screen| screen.facts.primary_comparisons().find_map(|one| found(screen, one)).into_iter().collect(),
+    |screen| stalls(screen).into_iter().collect(),
+    |screen| known::sentences(screen.facts).into_iter().next().map(|[short, _]| short).into_iter().collect(),
+    |screen| screen.facts.faster_under_load().into_iter().collect(),
 ];
 
-pub(super) fn sentence(screen: &Screen<'_>) -> Option<String> {
-    RULES.iter().find_map(|rule| rule(screen))
+pub(super) fn sentences(screen: &Screen<'_>) -> Vec<String> {
+    RULES.iter().map(|rule| rule(screen)).find(|found| !found.is_empty()).unwrap_or_default()
 }
 
 /// What was found on the worse side of a decided comparison, and not on the other one, most often.

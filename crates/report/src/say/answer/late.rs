@@ -1,0 +1,130 @@
+//! Why messages were late, where cells were explained: the classes of causes of the row that lost most, and what makes the difference
+//! between two rows.
+
+use super::Screen;
+use crate::units::{plain, span};
+use digest::CellInfo;
+use digest::causes::{ClassLoss, by_class, lost_ns};
+use digest::compare::{CellComparison, Comparison, MetricComparison};
+use model::factor::capitalised;
+use model::{CauseClass, Explanation};
+
+/// A class with a smaller share of the time lost is not named, unless it is the first.
+const WORTH_A_WORD: f64 = 0.1;
+const MOST_CLASSES: usize = 3;
+/// A quantile that would fall to more than this share of itself is not worth a word.
+const MATTERS: f64 = 0.9;
+/// A class that costs less than this share of what it cost on the other side is removed.
+const REMOVED: f64 = 0.1;
+/// A class makes the difference if it is at least this share of it.
+const MOST_OF_IT: f64 = 0.5;
+
+/// At most two sentences.
+pub(super) fn sentences(screen: &Screen<'_>) -> Vec<String> {
+    let difference = || screen.facts.primary_comparisons().find_map(|one| difference(screen, one));
+    worst(screen).into_iter().chain(difference()).collect()
+}
+
+/// `Late messages of policy other: 74 % of the time lost is run-queue behind cc1, 12 % steal; without run-queue RTT p99 would be …`.
+fn worst(screen: &Screen<'_>) -> Option<String> {
+    let explained = screen.shown.iter().filter_map(|cell| Some((*cell, cell.info.explanation.as_ref()?)));
+    let lost = explained.filter(|(_, explanation)| lost_ns(explanation) > 0);
+    let (cell, explanation) = lost.max_by(|a, b| a_message(a.1).total_cmp(&a_message(b.1)))?;
+    let losses = by_class(explanation);
+    let named = losses.iter().enumerate().filter(|(place, loss)| *place == 0 || loss.share >= WORTH_A_WORD);
+    let parts: Vec<String> = named
+        .take(MOST_CLASSES)
+        .map(|(place, loss)| {
+            let of = if place == 0 { " of the time lost is" } else { "" };
+            format!("{:.0} %{of} {}", 100.0 * loss.share, words(loss))
+        })
+        .collect();
+    let of = if screen.shown.len() > 1 { format!(" of {}", screen.labels.row(cell)) } else { String::new() };
+    let without = losses.first().and_then(|loss| without(loss, explanation)).unwrap_or_default();
+    Some(format!("Late messages{of}: {}{without}.", parts.join(", ")))
+}
+
+/// What messages lost, per message of the explaining passes.
+fn a_message(explanation: &Explanation) -> f64 {
+    lost_ns(explanation) as f64 / explanation.messages.max(1) as f64
+}
+
+/// `run-queue behind cc1 and 3 others`.
+fn words(loss: &ClassLoss<'_>) -> String {
+    let names = loss.names();
+    let names = match names.as_slice() {
+        [] => return loss.class.to_string(),
+        [one] => plain(one),
+        [one, other] => format!("{} and {}", plain(one), plain(other)),
+        [one, others @ ..] => format!("{} and {} others", plain(one), others.len()),
+    };
+    let joint = match loss.class {
+        CauseClass::RunQueue | CauseClass::Preempted | CauseClass::LowerTask => " behind ",
+        _ => " of ",
+    };
+    format!("{}{joint}{names}", loss.class)
+}
+
+/// What the p99 would be without the class. Of several causes only a bound is known.
+fn without(loss: &ClassLoss<'_>, explanation: &Explanation) -> Option<String> {
+    let (with, without) = (explanation.p99_ns? as f64, loss.p99_without_ns()? as f64);
+    let most = if loss.causes.len() > 1 { "at most " } else { "" };
+    (without < MATTERS * with)
+        .then(|| format!("; without {} RTT p99 would be {most}{} instead of {}", loss.class, span(without), span(with)))
+}
+
+/// What makes the difference between the sides of a comparison: `Fifo:10 removes run-queue: 970 µs of the 1.02 ms that a message lost …`.
+fn difference(screen: &Screen<'_>, comparison: &Comparison) -> Option<String> {
+    comparison.cells.iter().find_map(|pair| {
+        let figure = pair.metrics.iter().find(|figure| ["p99.9", "stdev"].contains(&figure.metric.as_str()))?;
+        let side = |side| screen.facts.cell_of(pair, side).map(|cell| &cell.info);
+        of_pair(screen, comparison, pair, figure, [side(&comparison.a)?, side(&comparison.b)?])
+    })
+}
+
+fn of_pair(
+    screen: &Screen<'_>,
+    comparison: &Comparison,
+    pair: &CellComparison,
+    figure: &MetricComparison,
+    infos: [&CellInfo; 2],
+) -> Option<String> {
+    let [a, b] = [infos[0].explanation.as_ref()?, infos[1].explanation.as_ref()?];
+    let is_worse = figure.b > figure.a;
+    let (worse, better) = if is_worse { (b, a) } else { (a, b) };
+    // A better side that counts fewer messages as late would seem to lose less than it does.
+    if better.over_ns > worse.over_ns || better.messages == 0 {
+        return None;
+    }
+    let cost = |explanation: &Explanation, class: CauseClass| {
+        let loss = by_class(explanation).into_iter().find(|loss| loss.class == class);
+        loss.map_or(0.0, |loss| loss.lost_ns as f64 / explanation.messages.max(1) as f64)
+    };
+    let less = |class: CauseClass| cost(worse, class) - cost(better, class);
+    let all = a_message(worse) - a_message(better);
+    let largest = by_class(worse).into_iter().max_by(|x, y| less(x.class).total_cmp(&less(y.class)))?;
+    let class = largest.class;
+    if !class.is_known() || less(class) < MOST_OF_IT * all || all <= 0.0 {
+        return None;
+    }
+    let is_removed = cost(better, class) < REMOVED * cost(worse, class);
+    let verb = match (is_worse, is_removed) {
+        (false, true) => "removes",
+        (false, false) => "lowers",
+        (true, true) => "brings",
+        (true, false) => "raises",
+    };
+    let conditions = screen.labels.conditions(pair);
+    let conditions = if conditions.is_empty() { String::new() } else { format!("{}, ", conditions.join(", ")) };
+    let cost_of = |explanation| [cost(explanation, class), a_message(explanation)].map(span);
+    let [[first, of_first], [second, of_second]] = [a, b].map(cost_of);
+    let (name, other) = (&comparison.b.name, &comparison.a.name);
+    let lead = match figure.outcome.is_claim() {
+        true => format!("{conditions}{name} {verb} {class}"),
+        false => format!("{conditions}{class}"),
+    };
+    Some(format!(
+        "{}: {first} of the {of_first} that a message lost on average with {other}, {second} of {of_second} with {name}.",
+        capitalised(&lead)
+    ))
+}

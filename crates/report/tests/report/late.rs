@@ -1,0 +1,202 @@
+//! What reports say of why messages were late, where cells were explained.
+
+use super::forms::{SMALL, report};
+use crate::sample::paced::{Cell, write};
+use crate::sample::{self, Recipe};
+use digest::RunInput;
+use model::result::Outlier;
+use model::{Blame, Cause, CauseClass, Explanation, PathSegment, SegmentTime};
+use windhover_report::{Options, Report};
+
+fn blame(class: CauseClass, name: &str, host: &str, lost_us: u64, p99_without_us: Option<u64>) -> Blame {
+    Blame {
+        class,
+        name: Some(name.to_owned()).filter(|name| !name.is_empty()),
+        host: host.to_owned(),
+        messages: 9,
+        lost_ns: lost_us * 1000,
+        share: lost_us as f64 / 1e6,
+        worst_ns: lost_us * 500,
+        p99_without_ns: p99_without_us.map(|us| us * 1000),
+        p99_9_without_ns: p99_without_us.map(|us| us * 2000),
+    }
+}
+
+fn explanation(p99_us: u64, causes: Vec<Blame>) -> Explanation {
+    Explanation {
+        over_ns: p99_us * 1000,
+        messages: 1000,
+        late: 10,
+        explained: 1.0,
+        p50_before_ns: Some(20_000),
+        p50_ns: Some(21_000),
+        p99_ns: Some(p99_us * 1000),
+        p99_9_ns: Some(p99_us * 2000),
+        causes,
+        limits: Vec::new(),
+    }
+}
+
+/// Messages of an ordinary thread, which wait behind compilers, and those of a real-time one.
+fn explained(repetitions: u32) -> RunInput {
+    let (loads, policies, protocols) = (&["build"][..], &["other", "fifo:1"][..], &["udp"][..]);
+    let recipe = Recipe { loads, policies, protocols, sizes: &[32], repetitions, rr: false, ..SMALL };
+    let mut run = sample::run(&recipe);
+    let timer = |lost_us| blame(CauseClass::Hardirq, "local_timer", "reflector", lost_us, Some(140));
+    for result in &mut run.results {
+        result.explanation = Some(match result.factor("policy").as_deref() {
+            Some("other") => explanation(
+                7400,
+                vec![
+                    blame(CauseClass::RunQueue, "cc1", "initiator", 600_000, Some(1200)),
+                    blame(CauseClass::RunQueue, "rustc|x", "reflector", 200_000, Some(7000)),
+                    timer(150_000),
+                    blame(CauseClass::Unknown, "", "initiator", 50_000, None),
+                ],
+            ),
+            _ => {
+                explanation(150, vec![timer(9_000), blame(CauseClass::RunQueue, "cc1", "initiator", 1_000, Some(150))])
+            }
+        });
+    }
+    run
+}
+
+const WORST: &str = "Late messages of policy other: 80 % of the time lost is run-queue behind cc1 and rustc|x, 15 % hardirq \
+                     of local_timer; without run-queue RTT p99 would be at most 1.20 ms instead of 7.40 ms.";
+const COST: &str =
+    "800 µs of the 1.00 ms that a message lost on average with policy other, 1.00 µs of 10.0 µs with fifo:1.";
+
+/// Catches: causes of tasks with many names that are each too small to be named, and repetitions that count once.
+#[test]
+fn an_answer_names_what_made_messages_late() {
+    let run = explained(8);
+    let made = report(std::slice::from_ref(&run));
+    let sentences = &made.document().answer.sentences;
+    assert!(sentences.len() <= 5, "{sentences:#?}");
+    assert!(sentences.iter().any(|one| one == WORST), "{sentences:#?}");
+    assert!(sentences.contains(&format!("Fifo:1 removes run-queue: {COST}")), "{sentences:#?}");
+    // What was not decided is no effect of the policy.
+    let few = report(&[explained(2)]).document().answer.sentences.join("\n");
+    assert!(few.contains(&format!("Run-queue: {COST}")) && !few.contains("removes"), "{few}");
+    // Of one cause it is known what would be without it, and not only a bound.
+    let mut one = run.clone();
+    for result in &mut one.results {
+        result.explanation.as_mut().unwrap().causes.retain(|blame| blame.name.as_deref() != Some("rustc|x"));
+    }
+    let text = report(&[one]).document().answer.sentences.join("\n");
+    assert!(text.contains("run-queue behind cc1, 19 %") && text.contains("would be 1.20 ms instead"), "{text}");
+    // A better side that counts fewer messages as late proves nothing.
+    let mut other = run.clone();
+    for result in &mut other.results {
+        result.explanation.as_mut().unwrap().over_ns +=
+            if result.factor("policy").as_deref() == Some("other") { 0 } else { 1 << 30 };
+    }
+    let text = report(&[other]).document().answer.sentences.join("\n");
+    assert!(text.contains("Late messages of policy other") && !text.contains("run-queue: "), "{text}");
+    // Without explanations nothing of it is there.
+    let mut none = run;
+    none.results.iter_mut().for_each(|result| result.explanation = None);
+    let none = report(&[none]);
+    let all =
+        [none.table_text(120), none.cells_text(200), none.markdown(), none.json().unwrap(), none.page().unwrap().html];
+    for word in ["Late messages", "mostly late by", "Why late", "explanation", "id=\"causes\""] {
+        assert!(all.iter().all(|text| !text.contains(word)), "{word}");
+    }
+}
+
+#[test]
+fn tables_have_the_causes_of_all_repetitions() {
+    let made = report(&[explained(3)]);
+    let cells = made.cells_text(200);
+    assert!(cells.contains("stdev  mostly late by") && cells.contains("  run-queue 80 %  "), "{cells}");
+    assert!(cells.contains("  hardirq 90 %  "), "{cells}");
+    let text = made.table_text(200);
+    let title = "policy other): 30 of 3,000 messages took longer than RTT 7.40 ms; of the 3.00 s that they lost";
+    assert!(
+        text.contains(title)
+            && !text.contains(CauseClass::RunQueue.removal().hint().trim_start_matches(char::is_alphabetic)),
+        "{text}"
+    );
+    let line = text.lines().find(|line| line.starts_with("run-queue") && line.contains("cc1")).unwrap();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(words, ["run-queue", "cc1", "initiator", "27", "1800000", "60.0", "300000", "1200", "2400"]);
+    // In Markdown each class has its hint once, and a name from outside is no markup.
+    let markdown = made.markdown();
+    let hint = CauseClass::RunQueue.removal().hint().trim_start_matches('k');
+    assert_eq!(markdown.matches(hint).count(), 2, "{markdown}");
+    assert!(markdown.contains("| run-queue | rustc\\|x | reflector |"), "{markdown}");
+    let json: serde_json::Value = serde_json::from_str(&made.json().unwrap()).unwrap();
+    let stored =
+        json["cells"].as_array().unwrap().iter().filter(|cell| cell["explanation"]["causes"][0]["class"].is_string());
+    assert_eq!(stored.count(), 2);
+}
+
+/// The section of a page.
+fn section(html: &str) -> &str {
+    html.split_once("<section id=\"causes\">").unwrap().1.split_once("</section>").unwrap().0
+}
+
+#[test]
+fn a_page_draws_the_causes() {
+    let html = report(&[explained(3)]).page().unwrap().html;
+    let causes = section(&html);
+    assert_eq!((causes.matches("class=\"bar\"").count(), causes.matches("<table").count()), (2, 2), "{causes}");
+    assert!(html.contains("<a href=\"#causes\">"));
+    // Bars are as long as the shares, and as wide together as the picture, gaps aside.
+    let (bar, _) = causes.split_once("class=\"bar\"").unwrap().1.split_once("</svg>").unwrap();
+    let widths: Vec<f64> =
+        bar.split("width=\"").skip(1).map(|rest| rest.split('"').next().unwrap().parse().unwrap()).collect();
+    assert_eq!(widths, [799.0, 149.0, 49.0], "{bar}");
+    for words in ["run-queue 80.0 % (2.40 s)", "rustc|x", ">hint</th>"] {
+        assert!(causes.contains(words), "{words}: {causes}");
+    }
+    assert!(!causes.contains("The worst message"), "no run directory has its messages");
+}
+
+#[test]
+fn the_worst_message_is_drawn_from_the_run_directory() {
+    let part = |segment, ns| SegmentTime { segment, host: "initiator".to_owned(), cpu: Some(1), ns, excess_ns: ns };
+    let cause = |name: &str, ns| Cause {
+        class: CauseClass::RunQueue,
+        name: Some(name.to_owned()),
+        pid: Some(7),
+        host: "initiator".to_owned(),
+        cpu: Some(1),
+        segment: PathSegment::NearWakeUp,
+        ns,
+        evidence: String::new(),
+    };
+    let message = |seq, rtt_ns| Outlier {
+        seq,
+        rtt_ns,
+        segments: vec![part(PathSegment::NearSend, rtt_ns / 4), part(PathSegment::NearWakeUp, 3 * rtt_ns / 4)],
+        causes: vec![cause("<cc1>", rtt_ns / 2), cause("ld", rtt_ns / 8)],
+        ..Outlier::default()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let cell = Cell { policy: "other", rate: 10_000, repetition: 1, seconds: 2 };
+    let path = write(folder.path(), "explained", &[cell], |_, measured| {
+        let causes = vec![blame(CauseClass::RunQueue, "cc1", "initiator", 900, Some(20))];
+        measured.result.explanation = Some(explanation(700, causes));
+        measured.outliers.extend([message(41, 800_000), message(4711, 4_000_000)]);
+    });
+    let run = store::Run::load(&path).unwrap();
+    let html = Report::from_runs(vec![run], &Options::default()).page().unwrap().html;
+    let causes = section(&html);
+    assert!(causes.contains("The worst message: 4711, RTT 4.00 ms") && !causes.contains("<cc1>"), "{causes}");
+    assert!(
+        causes.contains("near-wake-up at the initiator 3.00 ms: run-queue &lt;cc1&gt; 2.00 ms, run-queue ld 500 µs"),
+        "{causes}"
+    );
+    let (_, way) = causes.split_once("The worst message").unwrap();
+    // A quarter is the first segment; the causes begin where the second one does.
+    for rect in [
+        "x=\"0\" y=\"20\" width=\"249\"",
+        "x=\"250\" y=\"20\" width=\"749\"",
+        "x=\"250\" y=\"0\" width=\"499\"",
+        "x=\"750\" y=\"0\" width=\"124\"",
+    ] {
+        assert!(way.contains(rect), "{rect}: {way}");
+    }
+}

@@ -1,0 +1,30 @@
+//! Flags of `explain`.
+
+use clap::Args;
+use std::path::PathBuf;
+
+/// Say why messages of a run were late: which causes, at which end, and what the tail would be without each
+///
+/// The run has to be measured with --explain, or with explain = true in its plan. docs/explaining.md says what the causes mean.
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// The run directory
+    #[arg(value_name = "RUN", required_unless_present = "self_test")]
+    pub(crate) run: Option<PathBuf>,
+    /// Only this cell: a number of `windhover plot RUN --list`, or a part of a key that no other has
+    #[arg(long, value_name = "CELL")]
+    pub(crate) cell: Option<String>,
+    /// Only the message with this number: its way through both ends, and what held it up
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) message: Option<u64>,
+    /// Print JSON: the causes and the worst messages of each cell
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Make messages late on this host, in known ways and at known times, and count how many get the right cause; exit code 3 where
+    /// too few do
+    #[arg(long, conflicts_with_all = ["run", "cell", "message", "json"])]
+    pub(crate) self_test: bool,
+    /// Late messages of each kind and end in the self-test, about
+    #[arg(long, value_name = "N", requires = "self_test", default_value_t = 200, value_parser = clap::value_parser!(u32).range(10..=2000))]
+    pub(crate) late: u32,
+}

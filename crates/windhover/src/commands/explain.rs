@@ -1,0 +1,84 @@
+//! `windhover explain`.
+
+use super::report::unread;
+use crate::cli::explain::Explain;
+use crate::output::{Failure, Output, width};
+use anyhow::anyhow;
+use model::result::Outlier;
+use model::run::RunStep;
+use model::{Explanation, ResultDocument};
+use report::ReportError;
+use report::charts;
+
+/// What is known of one repetition of a cell.
+#[derive(serde::Serialize)]
+struct Cell<'a> {
+    cell: &'a str,
+    repetition: u32,
+    explanation: &'a Explanation,
+    messages: Vec<Outlier>,
+}
+
+pub(crate) fn run(arguments: &Explain, output: &Output) -> Result<u8, Failure> {
+    let Some(folder) = &arguments.run else { return super::self_test::run(arguments, output) };
+    let run = store::Run::load(folder).map_err(unread)?;
+    for problem in &run.problems {
+        output.warning(problem);
+    }
+    let wanted = arguments.cell.as_deref().map(|asked| charts::cell_key(std::slice::from_ref(&run), asked)).transpose();
+    let wanted = wanted.map_err(|error: ReportError| Failure::usage(error))?;
+    let of_it = |(step, _): &&(RunStep, ResultDocument)| wanted.as_ref().is_none_or(|key| *key == step.cell);
+    let mut cells = Vec::new();
+    for (step, result) in run.results.iter().filter(of_it) {
+        let Some(explanation) = &result.explanation else { continue };
+        let mut messages = store::outliers(&run.path, step.index)?;
+        messages.retain(|message| !message.segments.is_empty());
+        cells.push((result, Cell { cell: &step.cell, repetition: step.repetition, explanation, messages }));
+    }
+    if cells.is_empty() {
+        let which =
+            wanted.map_or_else(|| "no cell of this run".to_owned(), |key| format!("the cell {key} of this run"));
+        let verb = if which.starts_with("no") { "is" } else { "is not" };
+        return Err(Failure::usage(anyhow!(
+            "{which} {verb} explained: measure it with --explain, or with explain = true in its plan"
+        )));
+    }
+    if let Some(seq) = arguments.message {
+        return message(&mut cells, seq, arguments.json, output);
+    }
+    if arguments.json {
+        let cells: Vec<&Cell<'_>> = cells.iter().map(|(_, cell)| cell).collect();
+        output.result(&format!("{}\n", serde_json::to_string_pretty(&cells)?))?;
+        return Ok(0);
+    }
+    for (at, (result, cell)) in cells.iter().enumerate() {
+        let lead = if at > 0 { "\n" } else { "" };
+        output.result(&format!("{lead}{}, repetition {}\n", cell.cell, cell.repetition))?;
+        output.result(&report::explained_text(result, width()).unwrap_or_default())?;
+        if !cell.messages.is_empty() {
+            output.result(&format!("\n{}", report::messages_text(&cell.messages, width())))?;
+        }
+    }
+    Ok(0)
+}
+
+/// Prints the one message.
+fn message(cells: &mut [(&ResultDocument, Cell<'_>)], seq: u64, json: bool, output: &Output) -> Result<u8, Failure> {
+    cells.iter_mut().for_each(|(_, cell)| cell.messages.retain(|message| message.seq == seq));
+    let found: Vec<&Cell<'_>> = cells.iter().map(|(_, cell)| cell).filter(|cell| !cell.messages.is_empty()).collect();
+    if found.is_empty() {
+        refuse!("message {seq} is not among the worst messages that were explained: windhover explain RUN lists them");
+    }
+    if json {
+        output.result(&format!("{}\n", serde_json::to_string_pretty(&found)?))?;
+        return Ok(0);
+    }
+    for (at, cell) in found.iter().enumerate() {
+        let lead = if at > 0 { "\n" } else { "" };
+        output.result(&format!("{lead}{}, repetition {}\n", cell.cell, cell.repetition))?;
+        for message in &cell.messages {
+            output.result(&report::message_text(message, width()))?;
+        }
+    }
+    Ok(0)
+}
