@@ -1,0 +1,84 @@
+//! Why messages were late, end to end: a known disturbance gets its name, a far end that records nothing is named, and bad input.
+//! Loading BPF programs needs CAP_BPF and CAP_PERFMON, which the first test has as root.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
+
+mod support;
+
+use load::{Disturbance, Disturber};
+use support::{Folder, Server, assert_code, assert_refused, run, run_directory, stdout, windhover};
+
+const PLAN: &str = "name = \"late\"\nseed = 7\n[lab]\nkind = \"loopback\"\n[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n\
+    [measure]\nseconds = 1\nwarmup_ms = 50\npolicy = \"fifo:10\"\nexplain = true\nexplain_over = \"150us\"\n\
+    cpu = \"CPU0;CPU1\"\n[[grid]]\nprobe = [\"pingpong\"]\n";
+
+/// The end at which a class with a name made messages late, and how many.
+fn late_by(cells: &serde_json::Value, classes: &[&str], name: &str) -> Vec<(String, u64)> {
+    let causes = cells[0]["explanation"]["causes"].as_array().unwrap();
+    let is_it = |cause: &&serde_json::Value| {
+        cause["name"] == name && classes.iter().any(|class| cause["class"] == *class)
+    };
+    let row = |cause: &serde_json::Value| (cause["host"].as_str().unwrap().to_owned(), cause["messages"].as_u64().unwrap());
+    causes.iter().filter(is_it).map(row).collect()
+}
+
+/// Catches: a recorder that does not load, stages or events that are not joined, a wrong end or name, files and commands that do not
+/// carry what was found.
+#[test]
+fn a_thread_that_takes_the_cpu_is_named_at_its_end() {
+    let cpus: Vec<u32> = task::allowed_cpus().unwrap().iter().collect();
+    assert!(cpus.len() > 1, "needs two CPUs");
+    let folder = Folder::new("explain");
+    let plan = PLAN.replace("CPU0", &cpus[0].to_string()).replace("CPU1", &cpus[1].to_string());
+    let file = folder.file("plan.toml", &plan);
+    let hog = Disturber::start(Disturbance::Hog, cpus[0]).unwrap();
+    let output = run(&["campaign", "run", &file, "--output", folder.path()]);
+    assert!(hog.finish().unwrap().len() > 50);
+    assert_code(&output, 0);
+    let run_dir = run_directory(&folder.0);
+    let path = run_dir.to_str().unwrap();
+    let cells: serde_json::Value = serde_json::from_str(&stdout(&run(&["explain", path, "--json"]))).unwrap();
+    let rows = late_by(&cells, &["preempted", "run-queue"], Disturbance::Hog.thread());
+    let at = |end: &str| rows.iter().filter(|(host, _)| host == end).map(|(_, late)| late).sum::<u64>();
+    // A second of disturbances each 12 ms, of which a busy machine leaves some.
+    assert!(at("initiator") >= 20 && at("reflector") <= at("initiator") / 10, "{rows:?}: {}", cells[0]["explanation"]);
+    let text = stdout(&run(&["explain", path]));
+    assert!(text.contains("wh-hog") && text.contains("RTT p99.9") && text.contains("The slowest messages"), "{text}");
+    // The way of a message has both ends, and what its causes took is not more than its segments' excess.
+    let message = &cells[0]["messages"][0];
+    let segments = message["segments"].as_array().unwrap();
+    let sum = |list: &serde_json::Value, field: &str| {
+        list.as_array().unwrap().iter().map(|one| one[field].as_u64().unwrap()).sum::<u64>()
+    };
+    assert!(segments.iter().any(|one| one["host"] == "reflector"), "{message}");
+    assert!(sum(&message["causes"], "ns") <= sum(&message["segments"], "excess_ns") + 100, "{message}");
+    let seq = message["seq"].as_u64().unwrap().to_string();
+    let one = stdout(&run(&["explain", path, "--message", &seq]));
+    assert!(one.starts_with("cpu=") && one.contains("near-wake-up"), "{one}");
+    assert_refused(&["explain", path, "--message", "999999999"], 2, &["999999999", "windhover explain"]);
+    assert_refused(&["explain", path, "--cell", "tcp"], 2, &["tcp"]);
+}
+
+/// Catches: a far end that records without its owner's leave, a refusal that ends the measurement or is not shown.
+#[test]
+fn a_far_end_that_explains_nothing_is_named() {
+    let server = Server::start(&[]);
+    let short = ["pingpong", "udp", &server.address, "--seconds", "0.2", "--explain", "--explain-over", "20us"];
+    let output = run(&short);
+    let text = stdout(&output);
+    assert!(text.contains("Why late") && text.contains("its owner does not allow it: windhover serve --explain"), "{text}");
+}
+
+/// Catches: an explanation of a run that has none.
+#[test]
+fn runs_without_an_explanation_and_wrong_times_are_refused() {
+    let folder = Folder::new("explain-none");
+    let plan = "name = \"t\"\n[lab]\nkind = \"loopback\"\n[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n[measure]\nseconds = 0.1\n\
+        [[grid]]\nprobe = [\"pingpong\"]\n";
+    let file = folder.file("plan.toml", plan);
+    assert_code(&run(&["campaign", "run", &file, "--output", folder.path()]), 0);
+    let run_dir = run_directory(&folder.0);
+    assert_refused(&["explain", run_dir.to_str().unwrap()], 2, &["no cell of this run is explained", "explain = true"]);
+    assert_refused(&["pingpong", "udp", "127.0.0.1:1", "--explain-over", "soon"], 2, &["soon", "100us"]);
+    let neither = windhover(&["explain"]).output().unwrap();
+    assert_code(&neither, 2);
+}
