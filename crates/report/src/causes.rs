@@ -21,7 +21,7 @@ pub(crate) fn part(result: &ResultDocument) -> Option<Part> {
     let explanation = result.explanation.as_ref()?;
     let mut words = sentences(explanation);
     if explanation.causes.len() > FEW {
-        words.insert(0, format!("{} more causes: windhover explain", explanation.causes.len() - FEW));
+        words.insert(0, format!("{} more causes cost less.", explanation.causes.len() - FEW));
     }
     Some(Part::new(&title(&size(result), explanation), table(explanation, FEW, Hints::Below)).with(words))
 }
