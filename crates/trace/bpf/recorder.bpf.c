@@ -80,6 +80,10 @@ struct wh_state {
 	u64 over;
 	u64 tag;
 	u64 done[MESSAGES];
+	/* Of a stream: the message that was sent last, and when data came that no call has returned yet. */
+	u64 sent_seq;
+	u64 received_ns;
+	u64 received_cpu;
 };
 
 struct wh_thread {
@@ -355,7 +359,10 @@ struct wh_head {
 	u64 tag;
 };
 
-/* The number of the message in a frame of the measured port. */
+enum { NO_MESSAGE, NUMBERED, NUMBERED_LATER };
+
+/* The number of the message in a frame of the measured port. The data of a stream lies in pages that cannot be read here: a frame out
+ * belongs to the send call before it, as the answer does; a request has its number once the receive call returns. */
 INLINE int in_frame(struct wh_state *measured, struct sk_buff *skb, int outwards, u64 *seq)
 {
 	u8 ip[40];
@@ -363,27 +370,32 @@ INLINE int in_frame(struct wh_state *measured, struct sk_buff *skb, int outwards
 	struct wh_head head;
 	const unsigned char *at = skb->head + skb->network_header;
 	if (read_kernel(ip, sizeof(ip), at))
-		return 0;
+		return NO_MESSAGE;
 	u32 length = (ip[0] >> 4) == 4 ? (ip[0] & 15) * 4 : 40;
 	u8 protocol = (ip[0] >> 4) == 4 ? ip[9] : ip[6];
 	at += length;
 	if (read_kernel(ports, sizeof(ports), at))
-		return 0;
+		return NO_MESSAGE;
 	u16 port = outwards ? ports[0] : ports[1];
 	if (__builtin_bswap16(port) != measured->port)
-		return 0;
+		return NO_MESSAGE;
 	u32 header = 8;
 	if (protocol == 6) {
 		u8 offset = 0;
 		read_kernel(&offset, 1, at + 12);
 		header = (offset >> 4) * 4;
-	} else if (protocol != 17 && protocol != 136) {
-		return 0;
+		u32 bytes = (ip[0] >> 4) == 4 ? ip[2] << 8 | ip[3] : 40 + (ip[4] << 8 | ip[5]);
+		*seq = measured->sent_seq;
+		if (bytes <= length + header)
+			return NO_MESSAGE;
+		return outwards || !measured->far ? NUMBERED : NUMBERED_LATER;
 	}
+	if (protocol != 17 && protocol != 136)
+		return NO_MESSAGE;
 	if (read_kernel(&head, sizeof(head), at + header) || (measured->tag && head.tag != measured->tag))
-		return 0;
+		return NO_MESSAGE;
 	*seq = head.seq;
-	return 1;
+	return NUMBERED;
 }
 
 INLINE void frame(u64 *ctx, int stage, int outwards)
@@ -392,7 +404,21 @@ INLINE void frame(u64 *ctx, int stage, int outwards)
 	struct sk_buff *skb = (void *)ctx[0];
 	u16 cpu;
 	u64 seq;
-	if (!of || !of->port || !in_frame(of, skb, outwards, &seq) || !this_cpu(&cpu))
+	if (!of || !of->port)
+		return;
+	int found = in_frame(of, skb, outwards, &seq);
+	if (found == NO_MESSAGE || !this_cpu(&cpu))
+		return;
+	if (found == NUMBERED_LATER) {
+		if (!of->received_ns) {
+			of->received_cpu = cpu;
+			of->received_ns = now_ns();
+		}
+		return;
+	}
+	/* The first frame of a message counts. */
+	struct wh_message *message = slot(seq);
+	if (message && message->seq == seq + 1 && message->at_ns[stage])
 		return;
 	stamp(seq, stage, stage == RECEIVED && of->far, now_ns(), cpu);
 	if (stage == SENT && of->far)
@@ -464,6 +490,7 @@ SEC("tp_btf/sys_enter") int sys_enter(u64 *ctx)
 	message_head(buffer, call == NR_sendmsg, &head);
 	if (!of->tag)
 		of->tag = head.tag;
+	of->sent_seq = head.seq;
 	stamp(head.seq, SEND, !of->far, now_ns(), cpu);
 	struct wh_message *message = slot(head.seq);
 	if (message)
@@ -495,6 +522,10 @@ SEC("tp_btf/sys_exit") int sys_exit(u64 *ctx)
 		of->tag = head.tag;
 	if (head.tag != of->tag)
 		return 0;
+	if (of->far && of->received_ns) {
+		stamp(head.seq, RECEIVED, 1, of->received_ns, of->received_cpu);
+		of->received_ns = 0;
+	}
 	if (running) {
 		stamp(head.seq, WOKEN, of->far, woken, thread->woken_cpu);
 		stamp(head.seq, RUNNING, of->far, running, thread->running_cpu);
