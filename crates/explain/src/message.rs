@@ -191,10 +191,12 @@ pub fn join(near: ExplainedStay, usual: &Usual, far: Option<&FarStays>, same_clo
         } else {
             (PathSegment::WireBack, String::new())
         };
-        let evidence = if far.is_none() { "the far end explained nothing".to_owned() } else { evidence };
+        let (class, evidence) = match far {
+            Some(_) => (CauseClass::Wire, evidence),
+            None => (CauseClass::Unknown, "the far end explained nothing".to_owned()),
+        };
         let host = "initiator".to_owned();
-        let rest =
-            Cause { class: CauseClass::Wire, name: None, pid: None, host, cpu: None, segment, ns: left, evidence };
+        let rest = Cause { class, name: None, pid: None, host, cpu: None, segment, ns: left, evidence };
         causes.extend(Some(rest).filter(|cause| cause.ns > 0));
     }
     segments.sort_by_key(|part| part.segment);

@@ -226,7 +226,7 @@ fn without_the_far_end_all_that_is_away_is_the_network() {
     let [wire] = &joined.causes[..] else { panic!("{:?}", joined.causes) };
     assert_eq!(
         (wire.class, wire.ns, wire.evidence.as_str()),
-        (CauseClass::Wire, 280_000, "the far end explained nothing")
+        (CauseClass::Unknown, 280_000, "the far end explained nothing")
     );
 }
 

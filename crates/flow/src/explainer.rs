@@ -21,6 +21,10 @@ use wire::StopReport;
 const PERIOD: Duration = Duration::from_millis(25);
 /// Events are kept so much longer than the oldest message that is not explained yet.
 const KEPT_NS: u64 = 100_000_000;
+/// And not longer than this.
+const LONGEST_NS: u64 = 2_000_000_000;
+/// Late messages that are explained in one step, of which there are 40 a second: the thread that does it goes before ordinary ones.
+const MOST_A_STEP: usize = 1_000;
 /// Before so many messages are counted, it is not known what is usual.
 const LEAST_MESSAGES: u64 = 64;
 /// Most late messages that are kept.
@@ -28,9 +32,15 @@ const MOST_LATE: usize = 100_000;
 /// Most stays that the far end sends, and their most bytes: a frame of the control session holds 1 MiB.
 const MOST_SENT: usize = 2_000;
 const MOST_SENT_BYTES: usize = 700_000;
+/// Most causes of a message at the far end, the longest of them in ns, and letters of a text: more than any has.
+const MOST_CAUSES: usize = 64;
+const MOST_NS: u64 = 3_600_000_000_000;
+const MOST_LETTERS: usize = 100;
+/// The end that answers, as causes have it.
+const FAR: &str = "reflector";
 /// Late messages that are stored with their segments and causes: the worst.
 const MOST_STORED: usize = 500;
-/// The far end looks at stays beyond this quantile, and at packets that waited this much longer than usual before they were received.
+/// The far end explains stays beyond this quantile.
 const FAR_QUANTILE: f64 = 0.9;
 
 /// Which messages are late.
@@ -58,11 +68,21 @@ struct Collector {
     thread: JoinHandle<Collected>,
 }
 
+/// Whether this process records.
+static RECORDS: AtomicBool = AtomicBool::new(false);
+
 impl Collector {
     /// Begins to record. The calling thread is one of those that measure.
     fn start(side: Side, late: Late, policy: Policy, cpu: Option<u32>) -> Result<Self, String> {
         let subject = subject(side).ok_or("the pass has no data socket")?;
-        let recorder = Recorder::start(&subject).map_err(|error| error.to_string())?;
+        // Each recorder costs every process of the machine.
+        if RECORDS.swap(true, Ordering::AcqRel) {
+            return Err("this process explains another measurement".to_owned());
+        }
+        let recorder = Recorder::start(&subject).map_err(|error| {
+            RECORDS.store(false, Ordering::Release);
+            error.to_string()
+        })?;
         let over = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&over);
         let work = move || {
@@ -70,8 +90,11 @@ impl Collector {
             // Behind a busy load an ordinary thread would read too late, and a nice value counts within its session only
             // (sched(7), autogroup). Other real-time threads go first; without the right it stays as it is.
             let _ = task::apply_policy(Policy::Fifo(1)).or_else(|_| task::apply_policy(Policy::Other));
-            let _ = task::set_affinity(&task::housekeeping_cpus(cpu));
-            Collecting::new(side, late, policy, recorder).run(&ends)
+            let moved = task::set_affinity(&task::housekeeping_cpus(cpu));
+            let mut collected = Collecting::new(side, late, policy, recorder).run(&ends);
+            let shares = |why| format!("the recorder shares the measured thread's CPU: {why}");
+            collected.limits.extend(moved.err().map(shares));
+            collected
         };
         let named = std::thread::Builder::new().name(TRACER.to_owned());
         let thread = named.spawn(work).map_err(|error| format!("starting the thread that explains failed: {error}"))?;
@@ -80,7 +103,9 @@ impl Collector {
 
     fn finish(self) -> Result<Collected, String> {
         self.over.store(true, Ordering::Release);
-        self.thread.join().map_err(|_| "the thread that explains ended by itself".to_owned())
+        let collected = self.thread.join().map_err(|_| "the thread that explains ended by itself".to_owned());
+        RECORDS.store(false, Ordering::Release);
+        collected
     }
 }
 
@@ -108,6 +133,8 @@ struct Collecting {
     usual: Usual,
     /// Messages whose events may not all be there yet.
     waiting: VecDeque<Stay>,
+    /// When the last step was.
+    step_ns: u64,
     /// The worst, the least of them first.
     stays: BinaryHeap<std::cmp::Reverse<(u64, u64)>>,
     explained: std::collections::BTreeMap<u64, ExplainedStay>,
@@ -124,6 +151,7 @@ impl Collecting {
             recorder,
             usual,
             waiting,
+            step_ns: 0,
             stays: BinaryHeap::new(),
             explained: std::collections::BTreeMap::new(),
             dropped: 0,
@@ -135,6 +163,8 @@ impl Collecting {
             std::thread::sleep(PERIOD);
             self.step(clock::monotonic_ns(), false);
         }
+        // What is counted now is read by the last step.
+        self.step(clock::monotonic_ns(), false);
         std::thread::sleep(Duration::from_nanos(BEHIND_NS));
         self.step(clock::monotonic_ns(), true);
         let mut limits: Vec<String> = Vec::new();
@@ -150,8 +180,10 @@ impl Collecting {
     }
 
     fn step(&mut self, now_ns: u64, last: bool) {
-        let oldest = self.waiting.front().map_or(now_ns, |stay| stay.start_ns(self.side));
-        for seq in self.recorder.read(oldest.min(now_ns).saturating_sub(KEPT_NS)) {
+        let oldest = self.waiting.front().map_or(now_ns, |stay| stay.start_ns(self.side)).min(now_ns);
+        // A client that sends little makes nothing wait longer.
+        let since_ns = oldest.saturating_sub(KEPT_NS).max(now_ns.saturating_sub(LONGEST_NS));
+        for seq in self.recorder.read(since_ns) {
             if let Some(stay) = self.recorder.stay(seq) {
                 self.usual.add(&stay);
                 self.waiting.push_back(stay);
@@ -160,23 +192,28 @@ impl Collecting {
         if self.usual.messages() < LEAST_MESSAGES && !last {
             return;
         }
-        while let Some(stay) = self.waiting.front().copied() {
-            if !last && stay.end_ns().saturating_add(2 * BEHIND_NS) > now_ns {
-                break;
-            }
+        // Events are read a step after they happened.
+        let until_ns = std::mem::replace(&mut self.step_ns, now_ns).saturating_sub(BEHIND_NS);
+        let mut explained = 0;
+        while let Some(stay) = self.waiting.front().copied().filter(|stay| last || stay.end_ns() <= until_ns) {
             self.waiting.pop_front();
-            self.consider(&stay);
+            if explained == MOST_A_STEP {
+                self.dropped += 1;
+            } else {
+                explained += usize::from(self.consider(&stay));
+            }
         }
     }
 
-    fn consider(&mut self, stay: &Stay) {
+    /// Explains a message if it is late; whether that was some work.
+    fn consider(&mut self, stay: &Stay) -> bool {
         let ns = stay.ns(self.side).unwrap_or(0);
         let least = match self.late {
             Late::Over(ns) => ns,
             Late::Longest => self.usual.stay_quantile(FAR_QUANTILE).unwrap_or(0),
         };
         if ns <= least {
-            return;
+            return false;
         }
         let most = if self.side == Side::Far { MOST_SENT } else { MOST_LATE };
         if self.stays.len() >= most {
@@ -186,19 +223,20 @@ impl Collecting {
                     self.explained.remove(seq);
                     self.stays.pop();
                 }
-                _ => return,
+                _ => return false,
             }
         }
         let priority = match self.policy.priority() {
             Some(priority) => 99 - priority.min(99),
             None => 120,
         };
-        let (recorder, host) = (&self.recorder, if self.side == Side::Near { "initiator" } else { "reflector" });
+        let (recorder, host) = (&self.recorder, if self.side == Side::Near { "initiator" } else { FAR });
         let explained = explain_stay(stay, &self.usual, priority, host, &mut |cpu, from_ns, to_ns, thread| {
             Timeline::new(&recorder.events(cpu, from_ns, to_ns, thread), from_ns, to_ns)
         });
         self.stays.push(std::cmp::Reverse((ns, stay.seq)));
         self.explained.insert(stay.seq, explained);
+        true
     }
 }
 
@@ -243,7 +281,7 @@ impl PassObserver for NearExplainer {
     }
 
     fn judge(&mut self, _: &mut StopReport, others: &[&StopReport]) {
-        self.far = others.iter().filter_map(|other| other.explained.clone()).collect();
+        self.far = others.iter().filter_map(|other| other.explained.clone()).map(checked).collect();
     }
 
     fn wants_further_pass(&mut self, result: &Measured) -> bool {
@@ -319,7 +357,7 @@ fn explain_pass(
         segments: message.segments.clone(),
         causes: message.causes.clone(),
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
-        explained_percent: Some((100.0 * message.explained).round() as u8),
+        explained_percent: (!message.causes.is_empty()).then_some((100.0 * message.explained).round() as u8),
         ..known(message.seq)
     }));
 }
@@ -363,7 +401,8 @@ impl PassObserver for FarExplainer {
 
 /// What goes over the control session: the longest stays first, as far as there is room.
 fn far_stays(collected: Collected, names: bool) -> FarStays {
-    let Collected { usual, mut stays, limits, .. } = collected;
+    let Collected { usual, mut stays, mut limits, dropped } = collected;
+    let all = stays.len();
     stays.sort_by_key(|stay| std::cmp::Reverse(stay.ns));
     let mut bytes = 0;
     stays.retain_mut(|stay| {
@@ -375,5 +414,91 @@ fn far_stays(collected: Collected, names: bool) -> FarStays {
         bytes += serde_json::to_string(stay).map_or(MOST_SENT_BYTES, |text| text.len());
         bytes <= MOST_SENT_BYTES
     });
+    let lost = u64::try_from(all - stays.len()).unwrap_or(u64::MAX) + dropped;
+    if lost > 0 {
+        limits.push(format!("{lost} stays found no room"));
+    }
     FarStays { machine: host::boot_id(), usual_ns: usual.stay_ns(), stays, refused: None, limits }
+}
+
+/// What a far end may say: of so many messages, of its own part and of the way to it.
+fn checked(mut far: FarStays) -> FarStays {
+    use model::PathSegment::{FarApplication, FarReceive, FarSend, FarWakeUp, WireOut};
+    let is_its_own = |segment| matches!(segment, FarApplication | FarReceive | FarSend | FarWakeUp | WireOut);
+    far.stays.truncate(MOST_SENT);
+    for stay in &mut far.stays {
+        stay.segments.retain(|part| is_its_own(part.segment));
+        stay.segments.truncate(MOST_CAUSES);
+        stay.causes.retain(|cause| is_its_own(cause.segment));
+        stay.causes.truncate(MOST_CAUSES);
+        stay.ns = stay.ns.min(MOST_NS);
+        for part in &mut stay.segments {
+            part.host = FAR.to_owned();
+            (part.ns, part.excess_ns) = (part.ns.min(MOST_NS), part.excess_ns.min(MOST_NS));
+        }
+        for cause in &mut stay.causes {
+            cause.host = FAR.to_owned();
+            cause.ns = cause.ns.min(MOST_NS);
+            for text in cause.name.iter_mut().chain([&mut cause.evidence]) {
+                *text = text.chars().take(MOST_LETTERS).collect();
+            }
+        }
+    }
+    far.limits.truncate(MOST_CAUSES);
+    far
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{CauseClass, PathSegment, SegmentTime};
+
+    fn cause(segment: PathSegment, name: &str) -> Cause {
+        let (name, host) = (Some(name.to_owned()), "initiator".to_owned());
+        Cause {
+            class: CauseClass::RunQueue,
+            name,
+            pid: Some(4711),
+            host,
+            cpu: None,
+            segment,
+            ns: u64::MAX,
+            evidence: String::new(),
+        }
+    }
+
+    /// Catches: names or ids of programs of others that leave a host without its owner's leave.
+    #[test]
+    fn names_stay_at_the_far_end_unless_they_are_allowed() {
+        let stay =
+            || ExplainedStay { causes: vec![cause(PathSegment::FarWakeUp, "secret")], ..ExplainedStay::default() };
+        let collected =
+            || Collected { usual: Usual::new(Side::Far), stays: vec![stay()], dropped: 3, limits: Vec::new() };
+        let hidden = serde_json::to_string(&far_stays(collected(), false)).unwrap();
+        assert!(
+            !hidden.contains("secret") && !hidden.contains("4711") && hidden.contains("3 stays found no room"),
+            "{hidden}"
+        );
+        assert!(serde_json::to_string(&far_stays(collected(), true)).unwrap().contains("secret"));
+    }
+
+    /// Catches: a far end that blames this one, whose times overflow sums, or that sends more than any does.
+    #[test]
+    fn a_far_end_is_believed_of_its_own_part_only() {
+        let segment = SegmentTime {
+            segment: PathSegment::Return,
+            host: "x".into(),
+            cpu: None,
+            ns: u64::MAX,
+            excess_ns: u64::MAX,
+        };
+        let causes = vec![cause(PathSegment::NearWakeUp, "a"), cause(PathSegment::FarSend, &"b".repeat(1000))];
+        let stay = ExplainedStay { segments: vec![segment], causes, ns: u64::MAX, ..ExplainedStay::default() };
+        let far = checked(FarStays { stays: vec![stay; MOST_SENT + 5], ..FarStays::default() });
+        assert_eq!(far.stays.len(), MOST_SENT);
+        let stay = &far.stays[0];
+        assert!(stay.segments.is_empty() && stay.causes.len() == 1 && stay.ns == MOST_NS, "{stay:?}");
+        let kept = &stay.causes[0];
+        assert_eq!((kept.host.as_str(), kept.ns, kept.name.as_ref().unwrap().len()), (FAR, MOST_NS, MOST_LETTERS));
+    }
 }

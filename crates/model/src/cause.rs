@@ -82,13 +82,13 @@ classes! {
         Here("look for drivers that turn interrupts off; in a guest pin the virtual CPUs");
     FairServer = "fair-server", "a real-time thread had to let ordinary tasks run: the fair server, or RT throttling",
         "sched_switch from a runnable real-time thread to an ordinary task or to idle",
-        Here("set kernel.sched_rt_runtime_us to -1 and the fair server's runtime to 0 on this CPU: windhover shield does both");
+        Here("keep ordinary tasks off this CPU (windhover shield), or let real-time tasks run without limit: windhover shield --unlimited-rt");
     Quota = "quota", "the control group had used up its CPU quota",
         "the throttled bit of the task at sched_switch",
         Here("raise cpu.max of the control group");
     Hardirq = "hardirq", "a hardware interrupt was handled",
         "irq_handler_entry and _exit, local_timer_entry and _exit",
-        Here("move the interrupt to another CPU: windhover irq, or windhover shield");
+        Here("move the interrupt to another CPU: windhover irq shows where it is, windhover shield moves it");
     Softirq = "softirq", "a software interrupt ran",
         "softirq_entry and _exit",
         Here("move its source to another CPU: windhover shield; with PREEMPT_RT raise the priority of the thread above ksoftirqd's");
@@ -99,8 +99,8 @@ classes! {
         "call_function_entry and _exit, reschedule_entry and _exit",
         Here("shield this CPU and keep programs that change memory maps on other ones");
     IdleExit = "idle-exit", "the CPU was idle and took long to wake up",
-        "cpu_idle, then sched_switch",
-        Here("forbid deep idle states: windhover tune latency, or --receive spin");
+        "sched_switch from the idle task",
+        Here("forbid deep idle states (windhover tune), or spin: --receive spin");
     Migration = "migration", "the thread moved to another CPU",
         "sched_migrate_task",
         Here("pin the thread: --cpu N");
@@ -111,29 +111,23 @@ classes! {
         "the state of the thread at sched_switch",
         Elsewhere("lock memory, and look at the calls that the thread makes between messages");
     PageFault = "page-fault", "the thread touched memory that was not there",
-        "page_fault_user, page_fault_kernel",
-        Here("lock and prefault memory: windhover run --lock-memory");
+        "page_fault_user",
+        Here("lock and prefault the memory of the program (mlockall)");
     Application = "application", "the application itself took longer",
         "the thread ran in user space and nothing interrupted it",
         Elsewhere("profile the application");
     Steal = "steal", "the hypervisor ran something else on this CPU",
         "run time that sched_stat_runtime does not account for",
         Elsewhere("pin the virtual CPUs, or use a dedicated host; no setting of the guest helps");
-    HostTick = "host-tick", "a short hole without an event that comes in the period of the host's timer",
-        "no event, the same phase as other such holes",
-        Elsewhere("the host's kernel needs nohz_full on the CPUs of this guest");
     NoEvent = "no-event", "the thread was held up, and nothing that the kernel reports happened",
         "no event",
         Unknown("it may be the firmware (SMI), the host or the memory: windhover doctor");
     Wire = "wire", "the message was on the network, in a NIC, or in the peer's hardware",
         "neither end's stay was longer than usual",
         Elsewhere("look at switches, at the coalescing of the NIC (windhover tune), and at other traffic");
-    Repair = "repair", "a packet was lost and sent again",
-        "retransmission, or a NAK and its repair",
-        Elsewhere("find where packets are dropped: windhover show --details");
     Tracer = "tracer", "the recorder itself",
         "the thread that collects events ran",
-        Elsewhere("it is not there when nothing is explained");
+        Elsewhere("absent without --explain");
     Unknown = "unknown", "what happened is not known",
         "none of the others",
         Unknown("the events of that time were not recorded, or were overwritten before they were read");

@@ -9,7 +9,12 @@ typedef unsigned long long u64;
 
 #define KERNEL __attribute__((preserve_access_index))
 
+struct thread_info {
+	u32 cpu;
+} KERNEL;
+
 struct task_struct {
+	struct thread_info thread_info;
 	int pid;
 	int tgid;
 	int prio;
@@ -26,7 +31,6 @@ struct sk_buff {
 	unsigned char *head;
 	unsigned char *data;
 	u16 network_header;
-	u16 protocol;
 } KERNEL;
 
 struct pt_regs {

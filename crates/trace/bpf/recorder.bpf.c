@@ -55,7 +55,9 @@ struct wh_cpu {
 	u64 vector_ns[VECTORS];
 	u64 softirq_ns;
 	u64 raised_ns[SOFTIRQS];
-	u64 unused[6];
+	/* When that was raised which runs now. */
+	u64 running_raised_ns;
+	u64 unused[5];
 	struct wh_event ring[EVENTS];
 };
 
@@ -204,8 +206,13 @@ SEC("tp_btf/softirq_entry") int softirq_entry(u64 *ctx)
 {
 	u16 cpu;
 	struct wh_cpu *lane = this_cpu(&cpu);
-	if (lane)
-		lane->softirq_ns = now_ns();
+	u32 vector = ctx[0];
+	if (!lane || vector >= SOFTIRQS)
+		return 0;
+	/* One that is raised while it runs waits anew. */
+	lane->running_raised_ns = lane->raised_ns[vector];
+	lane->raised_ns[vector] = 0;
+	lane->softirq_ns = now_ns();
 	return 0;
 }
 
@@ -216,14 +223,12 @@ SEC("tp_btf/softirq_exit") int softirq_exit(u64 *ctx)
 	u32 vector = ctx[0];
 	if (!lane || vector >= SOFTIRQS)
 		return 0;
-	u64 start = lane->softirq_ns, raised = lane->raised_ns[vector];
+	u64 start = lane->softirq_ns, raised = lane->running_raised_ns;
 	struct wh_event *event = interval(lane, cpu, SOFTIRQ, start);
 	if (event) {
 		event->sub = vector;
 		event->extra = raised && raised < start ? start - raised : 0;
 	}
-	/* One that was raised while it ran begins to wait now. */
-	lane->raised_ns[vector] = raised > start ? raised : 0;
 	return 0;
 }
 
@@ -285,11 +290,13 @@ SEC("tp_btf/sched_waking") int sched_waking(u64 *ctx)
 
 SEC("tp_btf/sched_stat_runtime") int sched_stat_runtime(u64 *ctx)
 {
-	u16 cpu;
-	struct wh_cpu *lane = this_cpu(&cpu);
+	struct task_struct *task = (void *)ctx[0];
+	/* A wake-up accounts the task that runs on the CPU of the woken one, which may be another than this. */
+	u32 cpu = task->thread_info.cpu;
+	asm volatile("%0 &= 1023" : "+r"(cpu));
+	struct wh_cpu *lane = map_lookup(&cpus, &cpu);
 	if (!lane)
 		return 0;
-	struct task_struct *task = (void *)ctx[0];
 	struct wh_event *event = next(lane, cpu, RAN, now_ns());
 	event->tid = task->pid;
 	event->value = ctx[1];
@@ -368,7 +375,8 @@ INLINE int in_frame(struct wh_state *measured, struct sk_buff *skb, int outwards
 	u8 ip[40];
 	u16 ports[2];
 	struct wh_head head;
-	const unsigned char *at = skb->head + skb->network_header;
+	/* What is received has its network header where its data begins: the offset is set only later. */
+	const unsigned char *at = outwards ? skb->head + skb->network_header : skb->data;
 	if (read_kernel(ip, sizeof(ip), at))
 		return NO_MESSAGE;
 	u32 length = (ip[0] >> 4) == 4 ? (ip[0] & 15) * 4 : 40;
@@ -490,6 +498,9 @@ SEC("tp_btf/sys_enter") int sys_enter(u64 *ctx)
 	message_head(buffer, call == NR_sendmsg, &head);
 	if (!of->tag)
 		of->tag = head.tag;
+	/* A wake-up from a pause before the send is none by a message. */
+	thread->woken_ns = 0;
+	thread->running_ns = 0;
 	of->sent_seq = head.seq;
 	stamp(head.seq, SEND, !of->far, now_ns(), cpu);
 	struct wh_message *message = slot(head.seq);

@@ -45,6 +45,8 @@ pub struct Recorder {
     messages: Mapping,
     state: Mapping,
     lanes: Vec<Lane>,
+    /// Whether run time that is missing was taken by a hypervisor; on a machine of its own it is time around interrupts.
+    is_guest: bool,
     /// How many of the messages that are over were taken.
     taken: u64,
 }
@@ -52,7 +54,9 @@ pub struct Recorder {
 /// What was read of one CPU.
 #[derive(Default)]
 struct Lane {
+    /// How many events were read, and how many were counted at the last call.
     read: u64,
+    counted: u64,
     /// In order of their ends.
     events: VecDeque<Event>,
     /// The last switch that is not in `events` any more.
@@ -65,16 +69,19 @@ impl Recorder {
     /// Begins to record.
     ///
     /// # Errors
-    /// The kernel takes none of the programs, which mostly is a matter of privileges.
+    /// The kernel takes none of the programs, which mostly is a matter of privileges, or not those without which nothing can be explained.
     pub fn start(subject: &Subject) -> Result<Self, TraceError> {
-        let possible = std::thread::available_parallelism().map_or(1, usize::from).max(highest_cpu() + 1);
-        let entries = u32::try_from(possible).unwrap_or(u32::MAX);
-        let object = Object::load(OBJECT, &[("cpus", entries)])?;
+        let cpus = highest_cpu() + 1;
+        let object = Object::load(OBJECT, &[("cpus", u32::try_from(cpus).unwrap_or(u32::MAX))])?;
+        if let Some((name, cause)) = object.missing().iter().find(|(name, _)| NEEDED.contains(&name.as_str())) {
+            return Err(TraceError::Needed { name: name.clone(), cause: cause.clone() });
+        }
         let recorder = Self {
-            cpus: object.memory("cpus", possible * CPU_BYTES)?,
+            cpus: object.memory("cpus", cpus * CPU_BYTES)?,
             messages: object.memory("messages", MESSAGES * MESSAGE_BYTES)?,
             state: object.memory("state", STATE_BYTES)?,
-            lanes: (0..possible).map(|_| Lane::default()).collect(),
+            is_guest: is_guest(),
+            lanes: (0..cpus).map(|_| Lane::default()).collect(),
             // The first message is cold: caches, and the kernel's memory for it.
             taken: 1,
             object,
@@ -131,11 +138,14 @@ impl Recorder {
         let left = last(&|kind| matches!(kind, EventKind::Switch { from, .. } if *from == thread));
         let mut events: Vec<Event> = left.into_iter().chain(switch.filter(|switch| Some(*switch) != left)).collect();
         let until_ns = end_ns.saturating_add(BEHIND_NS);
+        let mut is_accounted = false;
         for event in lane.events.range(first..).take_while(|event| event.end_ns() <= until_ns) {
-            events.push(*event);
-            if event.at_ns > end_ns && event.kind.accounts() {
-                break;
+            // What began before is recorded at its end, which may be behind that accounting.
+            let is_used = self.is_guest || !matches!(event.kind, EventKind::Ran { .. });
+            if (event.at_ns <= end_ns || !is_accounted) && is_used {
+                events.push(*event);
             }
+            is_accounted |= event.at_ns > end_ns && event.kind.accounts();
         }
         events
     }
@@ -151,19 +161,17 @@ pub const BEHIND_NS: u64 = 10_000_000;
 
 impl Lane {
     fn read(&mut self, memory: &Mapping, at: usize, since_ns: u64) {
-        let written = memory.read(at);
-        // What is being written now, or will be overwritten while it is read, is left out.
-        let oldest = written.saturating_sub(EVENTS as u64 - 256);
-        if self.read < oldest {
-            self.lost += oldest - self.read;
-            self.read = oldest;
-        }
+        // A place is counted before it is filled: what was counted at the last call is filled now.
+        let until = std::mem::replace(&mut self.counted, memory.read(at));
+        let record = |number| memory.bytes(at + RING_AT + place(number, EVENTS) * RECORD_BYTES);
+        let mut events: Vec<Option<Event>> = (self.read..until).map(|number| Event::decode(&record(number))).collect();
+        // What was overwritten before it was read, or while it was.
+        let overwritten =
+            memory.read(at).saturating_sub(EVENTS as u64).saturating_sub(self.read).min(until - self.read);
+        self.lost += overwritten;
+        self.read = until;
         let known = self.events.len();
-        for number in self.read..written {
-            let record = memory.bytes(at + RING_AT + place(number, EVENTS) * RECORD_BYTES);
-            self.events.extend(Event::decode(&record));
-        }
-        self.read = written;
+        self.events.extend(events.drain(usize::try_from(overwritten).unwrap_or(usize::MAX)..).flatten());
         // Only interrupts within the program that records change the order.
         let events = self.events.make_contiguous();
         events[known.saturating_sub(MOST_NESTED)..].sort_by_key(Event::end_ns);
@@ -177,6 +185,8 @@ impl Lane {
     }
 }
 
+/// Without these nothing can be explained.
+const NEEDED: [&str; 3] = ["sched_switch", "sys_enter", "sys_exit"];
 /// How many events are looked through for what was before.
 const MOST_BACK: usize = 4096;
 /// Most events of a CPU that are kept.
@@ -188,8 +198,14 @@ fn place(number: u64, places: usize) -> usize {
     usize::try_from(number % places as u64).unwrap_or(0)
 }
 
-/// The highest number of a CPU that may come online (/sys/devices/system/cpu/possible).
+/// Whether the CPU has the flag of a hypervisor (/proc/cpuinfo).
+fn is_guest() -> bool {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    info.lines().any(|line| line.starts_with("flags") && line.ends_with(" hypervisor") || line.contains(" hypervisor "))
+}
+
+/// The highest number of a CPU that is online (/sys/devices/system/cpu/online); what comes online later is not recorded.
 fn highest_cpu() -> usize {
-    let possible = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
-    possible.trim().rsplit(['-', ',']).next().and_then(|last| last.parse().ok()).unwrap_or(0)
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    online.trim().rsplit(['-', ',']).next().and_then(|last| last.parse().ok()).unwrap_or(0)
 }

@@ -294,6 +294,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("dump", "needs a capture or an interface (tests/dump.rs, tests/capture.rs)"),
     ("run", "changes tasks or starts a program (tests/run.rs)"),
     ("load", "keeps the machine busy (crates/load)"),
+    ("explain", "takes minutes, or needs a run that was explained (tests/explain.rs)"),
     ("import", "needs what another tool wrote (tests/import.rs)"),
 ];
 

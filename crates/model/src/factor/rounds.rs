@@ -152,9 +152,9 @@ factors! { FACTORS =
         about("Keep the packets of every cell as `cells/NNNN.pcapng`, with 64 bytes of payload each, up to 64 MiB.");
     "explain" Switch Spec(explain), default("false"), of(EXPLAINED),
         about("Explain late messages, in a pass of its own with a recorder of kernel events: it needs CAP_BPF and CAP_PERFMON.");
-        flag "explain" = "true" on EXPLAINED OUTPUT "Explain late messages, in a second pass with a recorder of kernel events", daily();
-    "explain_over" Text Spec(explain = some(parsed)), default("auto"), of(EXPLAINED),
-        about("Which messages are explained: those over a time (`100us`), over the `p99.9`, or `auto`: over the p99.");
+        flag "explain" = "true" on EXPLAINED OUTPUT "Explain late messages, in a second pass with a recorder of kernel events";
+    "explain_over" Text Spec(explain = some(parsed)), of(EXPLAINED),
+        about("Which messages are explained: those over a time (`100us`), over the `p99.9`, or `auto`: over the p99 (default: auto).");
         flag "explain-over" <TIME> on EXPLAINED OUTPUT "Explain messages over this time (100us), over p99.9, or auto: over the p99",
             default("auto");
     "worst" Whole Spec(outliers.worst = whole), default("20");

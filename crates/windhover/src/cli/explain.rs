@@ -25,6 +25,6 @@ pub(crate) struct Explain {
     #[arg(long, conflicts_with_all = ["run", "cell", "message", "json"])]
     pub(crate) self_test: bool,
     /// Late messages of each kind and end in the self-test, about
-    #[arg(long, value_name = "N", requires = "self_test", default_value_t = 200, value_parser = clap::value_parser!(u32).range(10..=2000))]
+    #[arg(long, value_name = "N", requires = "self_test", default_value_t = 200, value_parser = clap::value_parser!(u32).range(10..=500))]
     pub(crate) late: u32,
 }

@@ -21,6 +21,8 @@ use std::time::Duration;
 /// A worker that gives no event for so long is stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
+/// The time in which about one message is disturbed, where disturbances are rarest.
+const EACH_MS: u64 = 50;
 /// How long a process is stopped.
 const STOPPED: Duration = Duration::from_micros(400);
 /// The priority of the thread that stops processes.
@@ -152,8 +154,8 @@ impl Bench {
         spec.sizes = SizeList::one(64);
         spec.warmup.time_ms = 100;
         // A disturbance each 12 ms, and timers each 38 ms, of which some find no message on its way.
-        let each_ms = if kind.what == Some(Disturbance::Timers) { 50 } else { 20 };
-        spec.stop.max_ms = self.late.saturating_mul(each_ms).max(500);
+        let each_ms = if kind.what == Some(Disturbance::Timers) { EACH_MS } else { EACH_MS / 2 };
+        spec.stop.max_ms = u32::try_from(u64::from(self.late) * each_ms).unwrap_or(u32::MAX).max(500);
         spec.explain = Some(ExplainOver::Ns(100_000));
         spec
     }
@@ -192,7 +194,8 @@ impl Bench {
             task::apply_policy(STOPS)?;
         }
         let mut times = Vec::new();
-        let deadline_ns = clock::monotonic_ns() + u64::try_from(PATIENCE.as_nanos()).unwrap_or(u64::MAX);
+        let patience = PATIENCE + 2 * Duration::from_millis(u64::from(self.late) * EACH_MS);
+        let deadline_ns = clock::monotonic_ns() + u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
         loop {
             let wait = if stops.is_some() { pauses.pause() } else { LOOK };
             match probe.hear(wait)? {
@@ -202,7 +205,7 @@ impl Bench {
                 }
                 Some(_) => return Err(anyhow!("the measurement ended without a result").into()),
                 None if clock::monotonic_ns() > deadline_ns => {
-                    return Err(anyhow!("the measurement did not end within {} s", PATIENCE.as_secs()).into());
+                    return Err(anyhow!("the measurement did not end within {} s", patience.as_secs()).into());
                 }
                 None => {}
             }

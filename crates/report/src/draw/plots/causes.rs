@@ -18,7 +18,7 @@ const NAMED: f64 = 0.01;
 const MOST_NAMES: usize = 3;
 
 /// The colour of each class and how full it is. Related classes share a colour.
-const COLOURS: [(CauseClass, usize, f64); 23] = [
+const COLOURS: [(CauseClass, usize, f64); 21] = [
     (CauseClass::RunQueue, 1, 1.0),
     (CauseClass::Preempted, 1, 0.65),
     (CauseClass::LowerTask, 1, 0.35),
@@ -36,10 +36,8 @@ const COLOURS: [(CauseClass, usize, f64); 23] = [
     (CauseClass::PageFault, 2, 0.5),
     (CauseClass::Migration, 2, 0.3),
     (CauseClass::Steal, 3, 1.0),
-    (CauseClass::HostTick, 3, 0.75),
     (CauseClass::IdleExit, 3, 0.5),
     (CauseClass::Wire, 3, 0.3),
-    (CauseClass::Repair, 6, 1.0),
     (CauseClass::NoEvent, 6, 0.6),
     (CauseClass::Unknown, 6, 0.3),
 ];
