@@ -1,6 +1,6 @@
 //! Why messages were late, end to end: a known disturbance gets its name, a far end that records nothing is named, and bad input.
 //! Loading BPF programs needs CAP_BPF and CAP_PERFMON, which the first test has as root.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and print what they retry")]
 
 mod support;
 

@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Numeric fields of a result that no quantity reads, and why.
 const NO_QUANTITY: &[(&str, &str)] = &[
-    ("explanation", "of a pass of its own, whose figures the recorder changes; `windhover explain` and reports have its table"),
+    (
+        "explanation",
+        "of a pass of its own, whose figures the recorder changes; `windhover explain` and reports have its table",
+    ),
     ("format", "of the document"),
     ("repetition", "which one it is"),
     ("started_ns", "a time of day"),
