@@ -4,6 +4,43 @@ use crate::real::{Actions, Attributes, Strings};
 use crate::{real, user};
 use libc::{FILE, c_char, c_int, c_void, pid_t};
 
+/// A child of vfork has the memory of its parent, but descriptors of its own, which it may put elsewhere before it runs a program.
+extern "C-unwind" fn prepare_vfork() -> *const c_void {
+    user::before_spawn(true);
+    real::vfork.get() as *const c_void
+}
+
+/// It must return to its caller from the C library's own: nothing of this library may be on the stack then.
+#[cfg(all(target_arch = "x86_64", not(test)))]
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+extern "C" fn vfork() -> pid_t {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        "sub rsp, 8",
+        ".cfi_def_cfa_offset 16",
+        "call {prepare}",
+        "add rsp, 8",
+        ".cfi_def_cfa_offset 8",
+        "jmp rax",
+        ".cfi_endproc",
+        prepare = sym prepare_vfork,
+    )
+}
+
+#[cfg(all(target_arch = "aarch64", not(test)))]
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+extern "C" fn vfork() -> pid_t {
+    core::arch::naked_asm!(
+        "stp x29, x30, [sp, #-16]!",
+        "bl {prepare}",
+        "ldp x29, x30, [sp], #16",
+        "br x0",
+        prepare = sym prepare_vfork,
+    )
+}
+
 /// Calls that are passed on after a step of `user`.
 macro_rules! after {
     ($($step:expr => $name:ident($($given:ident: $kind:ty),*) -> $result:ty;)*) => {
@@ -34,11 +71,11 @@ after! {
     user::before_exec() => fexecve(fd: c_int, given: Strings, environment: Strings) -> c_int;
 }
 
-/// A call that gets its arguments as they lie in registers and on the stack. Nothing of this library is on the stack then.
-macro_rules! passed_on {
-    ($name:ident, $prepare:ident, $step:expr) => {
+/// A call with a list of arguments, which are passed on as they lie in registers and on the stack.
+macro_rules! with_a_list {
+    ($name:ident, $prepare:ident) => {
         extern "C-unwind" fn $prepare() -> *const c_void {
-            $step;
+            user::before_exec();
             real::$name.get() as *const c_void
         }
 
@@ -96,11 +133,6 @@ macro_rules! passed_on {
     };
 }
 
-// A list of arguments has any length.
-passed_on!(execl, prepare_execl, user::before_exec());
-passed_on!(execlp, prepare_execlp, user::before_exec());
-passed_on!(execle, prepare_execle, user::before_exec());
-
-// A child of vfork has the memory of its parent, but descriptors of its own, which it may put elsewhere before it runs a
-// program. vfork must return to its caller from the C library's own.
-passed_on!(vfork, prepare_vfork, user::before_spawn(true));
+with_a_list!(execl, prepare_execl);
+with_a_list!(execlp, prepare_execlp);
+with_a_list!(execle, prepare_execle);
