@@ -228,7 +228,17 @@ fn decoded(name: &str, suffix: &str, text: &str) -> Result<Vec<u8>, StoreError> 
 /// # Errors
 /// [`StoreError::DamagedLine`], [`StoreError::Read`].
 pub fn outliers(run: &Path, index: u32) -> Result<Vec<Outlier>, StoreError> {
-    read_lines(&path(run, index, ".outliers.jsonl"))
+    let all: Vec<Outlier> = read_lines(&path(run, index, ".outliers.jsonl"))?;
+    Ok(all.into_iter().filter(|message| message.segments.is_empty()).collect())
+}
+
+/// The late messages of a cell that were explained. They are of a pass of their own, so they have no place in the figures of the cell.
+///
+/// # Errors
+/// [`StoreError::DamagedLine`], [`StoreError::Read`].
+pub fn explained(run: &Path, index: u32) -> Result<Vec<Outlier>, StoreError> {
+    let all: Vec<Outlier> = read_lines(&path(run, index, ".outliers.jsonl"))?;
+    Ok(all.into_iter().filter(|message| !message.segments.is_empty()).collect())
 }
 
 /// What happened while a cell of a run directory was measured; none where the cell has no such file.

@@ -41,7 +41,7 @@ mod schema;
 mod time;
 mod whole;
 
-pub use cell::{CellFiles, events, outliers};
+pub use cell::{CellFiles, events, explained, outliers};
 pub use csv::{CsvColumns, CsvRow, csv, csv_line};
 pub use error::StoreError;
 pub use folder::Folder;

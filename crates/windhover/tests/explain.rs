@@ -59,6 +59,11 @@ fn a_thread_that_takes_the_cpu_is_named_at_its_end() {
     };
     assert!(segments.iter().any(|one| one["host"] == "reflector"), "{message}");
     assert!(sum(&message["causes"], "ns") <= sum(&message["segments"], "excess_ns") + 100, "{message}");
+    // What was explained is of another pass: no picture of the cell has it.
+    let kept = store::outliers(&run_dir, 1).unwrap();
+    let explained = store::explained(&run_dir, 1).unwrap();
+    assert!(!kept.is_empty() && kept.iter().all(|one| one.causes.is_empty()));
+    assert!(!explained.is_empty() && explained.iter().all(|one| one.realtime_ns.is_some() && one.at_ns == 0));
     let seq = message["seq"].as_u64().unwrap().to_string();
     let one = stdout(&run(&["explain", path, "--message", &seq]));
     assert!(one.starts_with("cpu=") && one.contains("near-send") && one.contains("near-receive"), "{one}");

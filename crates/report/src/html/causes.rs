@@ -59,6 +59,6 @@ fn worst(cell: &Cell, run: &RunInput) -> Option<Outlier> {
     let folder = run.folder.as_deref()?;
     let steps = cell.members.iter().filter_map(|member| run.steps.get(*member));
     // What cannot be read is named with the heat maps.
-    let kept = steps.flat_map(|step| store::outliers(folder, step.index).unwrap_or_default());
-    kept.filter(|message| !message.segments.is_empty()).max_by_key(|message| message.rtt_ns)
+    let kept = steps.flat_map(|step| store::explained(folder, step.index).unwrap_or_default());
+    kept.max_by_key(|message| message.rtt_ns)
 }

@@ -31,8 +31,7 @@ pub(crate) fn run(arguments: &Explain, output: &Output) -> Result<u8, Failure> {
     let mut cells = Vec::new();
     for (step, result) in run.results.iter().filter(of_it) {
         let Some(explanation) = &result.explanation else { continue };
-        let mut messages = store::outliers(&run.path, step.index)?;
-        messages.retain(|message| !message.segments.is_empty());
+        let messages = store::explained(&run.path, step.index)?;
         cells.push((result, Cell { cell: &step.cell, repetition: step.repetition, explanation, messages }));
     }
     if cells.is_empty() {
