@@ -50,6 +50,7 @@ impl Bytes<'_> {
     }
 
     /// A varint: seven bits a byte, lowest first, the ninth byte with all its eight; then zig-zag to signed.
+    #[inline]
     fn count(&mut self) -> Result<i64, StatsError> {
         let mut value = 0_u64;
         for place in 0..9_u32 {
@@ -68,12 +69,16 @@ impl Bytes<'_> {
 }
 
 /// Which value a bucket stands for, in the layout that a header describes.
-struct Layout {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Layout {
     half_bits: u32,
     unit_bits: u32,
 }
 
 impl Layout {
+    /// That of [`crate::CoarseTally`].
+    pub(crate) const COARSE: Self = Self { half_bits: 7, unit_bits: 0 };
+
     fn new(digits: u32, lowest: u64) -> Result<Self, StatsError> {
         if digits > 5 || lowest == 0 {
             return Err(damaged("no such precision or range"));
@@ -83,51 +88,55 @@ impl Layout {
         Ok(Self { half_bits, unit_bits: lowest.ilog2() })
     }
 
-    /// The smallest and largest value of a bucket; `None` beyond 63 bits.
-    fn values(&self, bucket: u64) -> Option<(u64, u64)> {
+    /// The first bucket that has values beyond 63 bits.
+    fn end(self) -> u64 {
+        match 63_u64.saturating_sub(u64::from(self.unit_bits + self.half_bits)) {
+            0 => 0,
+            octaves => (octaves + 1) << self.half_bits,
+        }
+    }
+
+    /// A bucket before [`Layout::end`] with so many values.
+    fn as_written(self, bucket: u64, count: u64) -> Bucket {
         let shift = (bucket >> self.half_bits).saturating_sub(1);
         let within = bucket - (shift << self.half_bits);
-        let shift = u32::try_from(shift).ok()?.checked_add(self.unit_bits)?;
-        (shift + self.half_bits < 63).then(|| (within << shift, (within << shift) + ((1 << shift) - 1)))
+        let shift = shift + u64::from(self.unit_bits);
+        Bucket { low_ns: within << shift, high_ns: (within << shift) + ((1 << shift) - 1), count }
+    }
+
+    /// The same, values over an hour as an hour.
+    pub(crate) fn bucket(self, bucket: u64, count: u64) -> Bucket {
+        let Bucket { low_ns, high_ns, count } = self.as_written(bucket, count);
+        Bucket { low_ns: low_ns.min(HOUR_NS), high_ns: high_ns.min(HOUR_NS), count }
     }
 }
 
+/// A layout, and the buckets that hold values with how many.
+type Counted<'a> = (Layout, &'a [(u64, u64)]);
+
 /// Reads many histograms one after the other without taking memory for each: those of an interval log.
-pub struct Decoder {
+pub(crate) struct Decoder {
     /// What `flate2` is built on. `flate2` itself clears its window and the output buffer before each text, and that takes longer than
     /// reading the text.
     inflate: Box<DecompressorOxide>,
     packed: Vec<u8>,
     /// Each text is written over the one before.
     plain: Vec<u8>,
-}
-
-impl Default for Decoder {
-    fn default() -> Self {
-        Self::new()
-    }
+    /// Buckets that hold values, ascending, and how many.
+    counts: Vec<(u64, u64)>,
 }
 
 impl Decoder {
-    /// One that has read nothing yet.
-    pub fn new() -> Self {
-        Self { inflate: Box::default(), packed: Vec::new(), plain: vec![0; AT_ONCE] }
+    pub(crate) fn new() -> Self {
+        Self { inflate: Box::default(), packed: Vec::new(), plain: vec![0; AT_ONCE], counts: Vec::new() }
     }
 
-    /// Hands each bucket of a histogram to `each`, ascending, in the layout of its writer, values over an hour as an
-    /// hour; returns how many values there are. Text as [`crate::Histogram::from_base64_v2`] reads it. `each` is not called
-    /// for a damaged one.
+    /// The buckets of a histogram that hold values, ascending, with their counts, in the layout of its writer. Text as
+    /// [`crate::Histogram::from_base64_v2`] reads it.
     ///
     /// # Errors
     /// As [`crate::Histogram::from_base64_v2`].
-    pub fn each(&mut self, text: &str, mut each: impl FnMut(Bucket)) -> Result<u64, StatsError> {
-        self.each_as_written(text, |Bucket { low_ns, high_ns, count }| {
-            each(Bucket { low_ns: low_ns.min(HOUR_NS), high_ns: high_ns.min(HOUR_NS), count });
-        })
-    }
-
-    /// The same, values over an hour as they are.
-    pub(crate) fn each_as_written(&mut self, text: &str, each: impl FnMut(Bucket)) -> Result<u64, StatsError> {
+    pub(crate) fn read(&mut self, text: &str) -> Result<Counted<'_>, StatsError> {
         let text = text.trim();
         if text.len() > LONGEST_TEXT {
             return Err(StatsError::TooLong { bytes: text.len(), limit: LONGEST_TEXT });
@@ -135,8 +144,15 @@ impl Decoder {
         self.packed.clear();
         STANDARD.decode_vec(text, &mut self.packed).map_err(|error| StatsError::Base64 { why: one_line(&error) })?;
         let plain = unpacked(&self.packed, &mut self.inflate, &mut self.plain)?;
-        walk(plain, |_| ())?;
-        walk(plain, each)
+        let layout = walk(plain, &mut self.counts)?;
+        Ok((layout, &self.counts))
+    }
+
+    /// Hands each bucket to `each`, ascending, none of a damaged histogram; values over an hour as they are.
+    pub(crate) fn each_as_written(&mut self, text: &str, each: impl FnMut(Bucket)) -> Result<(), StatsError> {
+        let (layout, counts) = self.read(text)?;
+        counts.iter().map(|(bucket, count)| layout.as_written(*bucket, *count)).for_each(each);
+        Ok(())
     }
 }
 
@@ -174,8 +190,9 @@ fn unpacked<'a>(
     }
 }
 
-/// Hands each bucket that holds values to `each`, ascending; returns how many values there are.
-fn walk(bytes: &[u8], mut each: impl FnMut(Bucket)) -> Result<u64, StatsError> {
+/// Puts the buckets that hold values into `counts`, ascending.
+fn walk(bytes: &[u8], counts: &mut Vec<(u64, u64)>) -> Result<Layout, StatsError> {
+    counts.clear();
     let mut header = Bytes(bytes.get(..HEADER).ok_or_else(|| damaged("it ends within the header"))?);
     if header.word()? != PLAIN {
         return Err(damaged("it does not begin with the mark of V2"));
@@ -192,6 +209,7 @@ fn walk(bytes: &[u8], mut each: impl FnMut(Bucket)) -> Result<u64, StatsError> {
     }
     let payload = bytes.get(HEADER..).and_then(|rest| rest.get(..length));
     let mut payload = Bytes(payload.ok_or_else(|| damaged("it ends too early"))?);
+    let end = layout.end();
     let mut bucket = 0_u64;
     let mut total = 0_u64;
     while !payload.0.is_empty() {
@@ -201,14 +219,16 @@ fn walk(bytes: &[u8], mut each: impl FnMut(Bucket)) -> Result<u64, StatsError> {
             continue;
         }
         if count > 0 {
-            let (low_ns, high_ns) = layout.values(bucket).ok_or_else(|| damaged("it has too many buckets"))?;
+            if bucket >= end {
+                return Err(damaged("it has too many buckets"));
+            }
             let times = count.unsigned_abs();
             total = total.checked_add(times).ok_or_else(|| damaged("its counts add up to more than 2^64"))?;
-            each(Bucket { low_ns, high_ns, count: times });
+            counts.push((bucket, times));
         }
         bucket = bucket.checked_add(1).ok_or_else(|| damaged("it has too many buckets"))?;
     }
-    Ok(total)
+    Ok(layout)
 }
 
 #[cfg(test)]
@@ -253,8 +273,8 @@ mod tests {
         let mut decoder = Decoder::new();
         for _ in 0..2 {
             let mut found = Vec::new();
-            let count = decoder.each(&text, |bucket| found.push(bucket)).unwrap();
-            assert_eq!((count, found), (histogram.count(), histogram.iter_recorded().collect::<Vec<_>>()));
+            decoder.each_as_written(&text, |bucket| found.push(bucket)).unwrap();
+            assert_eq!(found, histogram.iter_recorded().collect::<Vec<_>>());
             assert!(decoder.plain.len() > AT_ONCE);
         }
     }
@@ -302,17 +322,17 @@ mod tests {
                 let mut again = Histogram::new();
                 let text = STANDARD.encode(bytes);
                 let mut last = None;
-                let total = decoder
-                    .each(&text, |bucket| {
+                decoder
+                    .each_as_written(&text, |bucket| {
                         again.record_n(bucket.low_ns, bucket.count);
                         assert!(bucket.low_ns <= bucket.high_ns && last.is_none_or(|high| high < bucket.low_ns));
                         last = Some(bucket.high_ns);
                     })
                     .unwrap();
-                prop_assert_eq!(total, foreign.len());
+                prop_assert_eq!(again.count(), foreign.len());
                 prop_assert!(again.buckets_equal(&expected));
                 // A damaged one in between leaves nothing behind.
-                prop_assert!(decoder.each(&text[..text.len() / 8 * 4], |_| panic!("a damaged one")).is_err());
+                prop_assert!(decoder.each_as_written(&text[..text.len() / 8 * 4], |_| panic!("a damaged one")).is_err());
             }
         }
     }

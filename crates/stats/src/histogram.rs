@@ -1,7 +1,8 @@
 //! The one histogram: HdrHistogram with 3 significant digits from 1 ns to 1 hour.
 
+use crate::StatsError;
+use crate::decode::Decoder;
 use crate::error::one_line;
-use crate::{Decoder, StatsError};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram as Hdr;

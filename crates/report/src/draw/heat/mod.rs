@@ -17,7 +17,6 @@ mod several;
 mod single;
 mod stalls;
 mod table;
-mod tally;
 mod ticks;
 mod titles;
 

@@ -1,16 +1,15 @@
 //! From the interval logs of a run to maps. Lines are grouped by column, and columns are summed by several threads, each
 //! with one tally that it reuses: an hour of 100 ms intervals has 36,000 histograms a tag.
 
-use super::map::{Grid, Heat, Map, Strip, Tagged};
+use super::map::{Column, Grid, Heat, Map, Strip, Tagged};
 use super::stalls::{stalls, worst};
-use super::tally::{Summed, Tally};
-use super::{Layout, Options};
+use super::{Layout, Options, TOP_2011_NS};
 use crate::units::{commas, plain};
 use digest::RunInput;
 use model::result::{Outlier, Series, SeriesQuantity};
 use model::run::{RunDocument, RunStep};
 use model::{ResultDocument, Role};
-use stats::{Bucket, Decoder};
+use stats::{ColumnCounts, RowTally};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
@@ -295,7 +294,7 @@ fn losses(result: &ResultDocument, tag: &str) -> Vec<(u64, u64)> {
 }
 
 /// Some columns, and the lines of them that are damaged.
-type Part = (Vec<Summed>, Vec<(usize, String)>);
+type Part = (Vec<ColumnCounts>, Vec<(usize, String)>);
 
 impl Plan<'_> {
     fn strip(&self, options: &Options, all_damaged: &mut Vec<(usize, String)>) -> Strip {
@@ -306,7 +305,7 @@ impl Plan<'_> {
             let joined = running.into_iter().map(|thread| thread.join());
             joined.map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
         });
-        let (summed, damaged): (Vec<Vec<Summed>>, Vec<_>) = parts.into_iter().unzip();
+        let (summed, damaged): (Vec<Vec<ColumnCounts>>, Vec<_>) = parts.into_iter().unzip();
         if self.reports {
             all_damaged.extend(damaged.into_iter().flatten());
         }
@@ -319,8 +318,8 @@ impl Plan<'_> {
             linear: options.linear_ns.map(|step_ns| grid(Layout::Linear { step_ns })),
         };
         for (mut summed, lost) in summed.into_iter().flatten().zip(&self.lost) {
-            summed.column.lost = *lost;
-            strip.columns.push(summed.column);
+            let ColumnCounts { count, max_ns, above, .. } = summed;
+            strip.columns.push(Column { count, lost: *lost, max_ns, above_2011: above });
             strip.log.columns.push(summed.log);
             strip.linear.iter_mut().for_each(|grid| grid.columns.push(std::mem::take(&mut summed.linear)));
         }
@@ -328,25 +327,15 @@ impl Plan<'_> {
     }
 
     fn part(&self, columns: Range<usize>, options: &Options) -> Part {
-        let (mut decoder, mut tally) = (Decoder::new(), Tally::new(options.linear_ns));
+        let mut tally = RowTally::new(options.linear_ns, TOP_2011_NS);
         let (mut all, mut damaged) = (Vec::with_capacity(columns.len()), Vec::new());
         for column in columns {
             let from = self.start_ns + self.column_ns * column as u64;
             let to = from + self.column_ns;
             let first = self.lines.partition_point(|line| line.start_ns < from);
             for line in self.lines.iter().skip(first).take_while(|line| line.start_ns < to) {
-                let mut top = Bucket { low_ns: 0, high_ns: 0, count: 0 };
-                let read = decoder.each(line.histogram, |bucket| {
-                    tally.add(bucket);
-                    top = bucket;
-                });
-                match read {
-                    Err(error) => damaged.push((line.number, error.to_string())),
-                    Ok(0) => {}
-                    Ok(_) => {
-                        // The log names the largest value to the ns; a wrong one must not leave its bucket.
-                        tally.add_max(line.max_ns.clamp(top.low_ns, top.high_ns));
-                    }
+                if let Err(error) = tally.add(line.histogram, line.max_ns) {
+                    damaged.push((line.number, error.to_string()));
                 }
             }
             all.push(tally.take());
