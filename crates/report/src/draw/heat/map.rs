@@ -242,11 +242,23 @@ pub struct Map {
     pub tool_version: String,
     /// What the hosts are.
     pub substrate: Substrate,
+    /// Of what `whole` is made, for one with longer columns.
+    pub(crate) basis: Basis,
+}
+
+/// What the length of columns and the stalls of a map follow from.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Basis {
+    /// The longest interval of the log.
+    pub(super) interval_ns: u64,
+    /// When the last interval or loss begins.
+    pub(super) last_ns: u64,
+    pub(super) tagged: Vec<Tagged>,
 }
 
 /// A message with its place on a map.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Tagged {
+pub(crate) struct Tagged {
     /// When it was to be sent, since the first intended send.
     pub(super) at_ns: u64,
     /// This tag's time of it.

@@ -26,7 +26,7 @@ pub use look::Look;
 pub(crate) use map::marginal;
 pub use map::{Column, Grid, Heat, Map, StatisticLine, Strip};
 pub use pack::pack;
-pub(crate) use read::tags;
+pub(crate) use read::{joined, tags};
 pub use read::{of_input, of_run, of_step};
 pub use rows::{Bin, Layout, ROWS_PER_OCTAVE, Rows};
 pub use stalls::Stall;

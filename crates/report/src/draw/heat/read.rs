@@ -1,7 +1,7 @@
 //! From the interval logs of a run to maps. Lines are grouped by column, and columns are summed by several threads, each
 //! with one tally that it reuses: an hour of 100 ms intervals has 36,000 histograms a tag.
 
-use super::map::{Column, Grid, Heat, Map, Strip, Tagged};
+use super::map::{Basis, Column, Grid, Heat, Map, Strip, Tagged};
 use super::stalls::{stalls, worst};
 use super::{Layout, Options, TOP_2011_NS};
 use crate::units::{commas, plain};
@@ -119,7 +119,11 @@ pub fn of_step(
         }
         let tagged = tagged(&outliers, tag);
         let (received, lost) = messages(result, tag);
-        let plans = plan(&lines, &losses(result, tag), &tagged, options);
+        let losses = losses(result, tag);
+        let interval_ns = lines.iter().map(|line| line.length_ns).max().unwrap_or(0).max(1_000_000);
+        let last_ns = lines.last().map_or(0, |line| line.start_ns).max(losses.last().map_or(0, |(start, _)| *start));
+        let basis = Basis { interval_ns, last_ns, tagged };
+        let plans = plan(&lines, &losses, &basis, options);
         let mut strips = plans.iter().map(|plan| plan.strip(options, &mut damaged));
         let Some(whole) = strips.next() else { continue };
         let map = Map {
@@ -129,7 +133,7 @@ pub fn of_step(
             index: step.index,
             factors: factors.clone(),
             tag: plain(tag),
-            stalls: stalls(&tagged, &whole, options.stalls),
+            stalls: stalls(&basis.tagged, &whole, options.stalls),
             whole,
             details: strips.collect(),
             events: events.clone(),
@@ -137,6 +141,7 @@ pub fn of_step(
             lost,
             tool_version: plain(&document.tool_version),
             substrate: document.substrate,
+            basis,
         };
         if tag == "rtt" && map.total() != map.received {
             heat.problems.push(format!(
@@ -184,13 +189,25 @@ struct Plan<'a> {
     reports: bool,
 }
 
-fn plan<'a>(lines: &'a [Interval<'a>], lost: &[(u64, u64)], tagged: &[Tagged], options: &Options) -> Vec<Plan<'a>> {
-    let interval = lines.iter().map(|line| line.length_ns).max().unwrap_or(0).max(1_000_000);
-    let last = lines.last().map_or(0, |line| line.start_ns).max(lost.last().map_or(0, |(start, _)| *start));
+/// A map with longer columns from the same counts, without reading the log again; `None` where whole columns of the map do not
+/// fill those, or where they are intervals of the log, around which the other would keep details.
+pub(crate) fn joined(map: &Map, options: &Options) -> Option<Map> {
+    let Basis { interval_ns, last_ns, tagged } = &map.basis;
+    let column_ns = column_length(*interval_ns, *last_ns, options);
+    let is_same = column_ns == map.whole.column_ns;
+    let fits = column_ns.is_multiple_of(map.whole.column_ns) && map.whole.column_ns > *interval_ns;
+    (is_same || fits).then(|| {
+        let whole = map.whole.joined(column_ns, 1);
+        Map { stalls: stalls(tagged, &whole, options.stalls), whole, ..map.clone() }
+    })
+}
+
+fn plan<'a>(lines: &'a [Interval<'a>], lost: &[(u64, u64)], basis: &Basis, options: &Options) -> Vec<Plan<'a>> {
+    let (interval, last) = (basis.interval_ns, basis.last_ns);
     let column_ns = column_length(interval, last, options);
     let mut plans = vec![part(lines, lost, 0, column_ns, count(last, column_ns), true)];
     if column_ns > interval {
-        let mut windows: Vec<(u64, u64)> = worst(tagged, options.details)
+        let mut windows: Vec<(u64, u64)> = worst(&basis.tagged, options.details)
             .iter()
             .map(|one| {
                 let from = one.at_ns.saturating_sub(DETAIL_NS) / interval;

@@ -54,47 +54,15 @@ pub(super) struct CellMaps {
 
 pub(super) fn page(report: &Report) -> Result<Page, ReportError> {
     let mut page = Page::default();
+    let mut most = BTreeMap::new();
     for max_columns in COLUMNS {
-        page.by_result.clear();
-        page.problems.clear();
-        for (number, run) in report.inputs.iter().enumerate() {
-            let options = heat::Options { max_columns, linear_ns: Some(heat::ROW_2011_NS), ..heat::Options::default() };
-            let Heat { maps, problems } = heat::of_input(run, &options);
-            page.problems.extend(problems);
-            let steps: BTreeMap<u32, usize> = run.steps.iter().map(|step| step.index).zip(0..).collect();
-            for map in maps {
-                let Some(&result) = steps.get(&map.index) else { continue };
-                let is_pace = run.results.get(result).is_some_and(|result| result.probe == Probe::Pace);
-                if !is_pace && map.whole.columns.len() < LEAST_COLUMNS {
-                    continue;
-                }
-                let several = report.inputs.len() > 1;
-                let id = if several { format!("{}-{:04}", number + 1, map.index) } else { format!("{:04}", map.index) };
-                let of_result = page.by_result.entry((number, result)).or_insert_with(|| CellMaps {
-                    id,
-                    maps: Vec::new(),
-                    // Told already where the maps could not be read.
-                    outliers: run
-                        .folder
-                        .as_deref()
-                        .and_then(|folder| store::outliers(folder, map.index).ok())
-                        .unwrap_or_default(),
-                    reflector: None,
-                    reflectors: Vec::new(),
-                });
-                of_result.maps.push(map);
-            }
-            let of_run = page.by_result.iter_mut().filter(|((of, _), _)| *of == number);
-            for ((_, result), of_result) in of_run {
-                of_result.reflectors = reflectors(run, *result, of_result, &options);
-            }
+        let options = heat::Options { max_columns, linear_ns: Some(heat::ROW_2011_NS), ..heat::Options::default() };
+        match joined(report, &most, &options).filter(|joined| !joined.is_empty()) {
+            Some(joined) => page.by_result = joined,
+            None => (page.by_result, page.problems) = read(report, &options),
         }
         if page.by_result.is_empty() {
             return Ok(page);
-        }
-        for of_result in page.by_result.values_mut() {
-            sort(&mut of_result.outliers);
-            of_result.reflectors.iter_mut().for_each(|reflector| sort(&mut reflector.outliers));
         }
         let (data, panels) = data::viewer(report, &page.by_result);
         page.data = serde_json::to_string(&data)?.replace('<', "\\u003c");
@@ -102,8 +70,81 @@ pub(super) fn page(report: &Report) -> Result<Page, ReportError> {
         if page.data.len() <= MOST_BYTES {
             break;
         }
+        if most.is_empty() {
+            most = std::mem::take(&mut page.by_result);
+        }
     }
     Ok(page)
+}
+
+type ByResult = BTreeMap<(usize, usize), CellMaps>;
+
+/// The maps of all runs from their logs, and what of those is damaged.
+fn read(report: &Report, options: &heat::Options) -> (ByResult, Vec<String>) {
+    let (mut by_result, mut all_problems) = (ByResult::new(), Vec::new());
+    for (number, run) in report.inputs.iter().enumerate() {
+        let Heat { maps, problems } = heat::of_input(run, options);
+        all_problems.extend(problems);
+        let steps: BTreeMap<u32, usize> = run.steps.iter().map(|step| step.index).zip(0..).collect();
+        for map in maps {
+            let Some(&result) = steps.get(&map.index) else { continue };
+            if !is_shown(run, result, &map) {
+                continue;
+            }
+            let several = report.inputs.len() > 1;
+            let id = if several { format!("{}-{:04}", number + 1, map.index) } else { format!("{:04}", map.index) };
+            let of_result = by_result.entry((number, result)).or_insert_with(|| CellMaps {
+                id,
+                maps: Vec::new(),
+                // Told already where the maps could not be read.
+                outliers: run
+                    .folder
+                    .as_deref()
+                    .and_then(|folder| store::outliers(folder, map.index).ok())
+                    .unwrap_or_default(),
+                reflector: None,
+                reflectors: Vec::new(),
+            });
+            of_result.maps.push(map);
+        }
+        for ((_, result), of_result) in by_result.iter_mut().filter(|((of, _), _)| *of == number) {
+            of_result.reflectors = reflectors(run, *result, of_result, options);
+        }
+    }
+    for of_result in by_result.values_mut() {
+        sort(&mut of_result.outliers);
+        of_result.reflectors.iter_mut().for_each(|reflector| sort(&mut reflector.outliers));
+    }
+    (by_result, all_problems)
+}
+
+fn is_shown(run: &RunInput, result: usize, map: &Map) -> bool {
+    let is_pace = run.results.get(result).is_some_and(|result| result.probe == Probe::Pace);
+    is_pace || map.whole.columns.len() >= LEAST_COLUMNS
+}
+
+/// The maps with longer columns; `None` where a log has to be read again for that.
+fn joined(report: &Report, most: &ByResult, options: &heat::Options) -> Option<ByResult> {
+    let of = |maps: &[Map]| maps.iter().map(|map| heat::joined(map, options)).collect::<Option<Vec<Map>>>();
+    let mut by_result = ByResult::new();
+    for (&(number, result), of_result) in most {
+        let run = report.inputs.get(number)?;
+        let one = |cell: &CellMaps, maps, reflectors| CellMaps {
+            id: cell.id.clone(),
+            maps,
+            outliers: cell.outliers.clone(),
+            reflector: cell.reflector.clone(),
+            reflectors,
+        };
+        let mut maps = of(&of_result.maps)?;
+        maps.retain(|map| is_shown(run, result, map));
+        let reflectors = of_result.reflectors.iter().map(|each| Some(one(each, of(&each.maps)?, Vec::new())));
+        let reflectors = reflectors.collect::<Option<Vec<CellMaps>>>()?;
+        if !maps.is_empty() {
+            by_result.insert((number, result), one(of_result, maps, reflectors));
+        }
+    }
+    Some(by_result)
 }
 
 fn sort(outliers: &mut [Outlier]) {
