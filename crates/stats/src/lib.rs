@@ -11,6 +11,7 @@ mod decode;
 mod encode;
 mod error;
 mod histogram;
+pub mod interval_log;
 mod judge;
 mod levels;
 mod looks;

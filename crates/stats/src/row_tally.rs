@@ -1,8 +1,10 @@
-//! The histograms of an interval log, summed by rows: one column of a heat map at a time, in memory that is taken once.
+//! The histograms of an interval log, summed by the columns and rows of a heat map. One column at a time is summed, in memory
+//! that is taken once.
 
 use crate::decode::{self, Decoder};
 use crate::rows::Layout;
 use crate::{Bucket, CoarseTally, HOUR_NS, StatsError};
+use std::collections::BTreeMap;
 
 /// Linear rows at most; what lies above is counted in the last.
 const LINEAR_ROWS: usize = 1 << 16;
@@ -67,6 +69,28 @@ pub struct ColumnCounts {
     pub linear: Vec<(u32, u64)>,
 }
 
+/// Rows of two columns added up, ascending.
+fn merge(rows: &mut Vec<(u32, u64)>, others: Vec<(u32, u64)>) {
+    if rows.is_empty() {
+        *rows = others;
+        return;
+    }
+    let mut sums: BTreeMap<u32, u64> = rows.drain(..).collect();
+    others.into_iter().for_each(|(row, count)| *sums.entry(row).or_default() += count);
+    rows.extend(sums);
+}
+
+impl ColumnCounts {
+    /// Adds the values of another part of the same column.
+    pub fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.above += other.above;
+        merge(&mut self.log, other.log);
+        merge(&mut self.linear, other.linear);
+    }
+}
+
 struct Sums {
     linear_step_ns: Option<u64>,
     limit_ns: u64,
@@ -124,6 +148,9 @@ pub struct RowTally {
     coarse: Counts,
     /// Which of its buckets may be added up before they become rows.
     whole: Box<[bool]>,
+    /// The column that is summed.
+    column: usize,
+    done: BTreeMap<usize, ColumnCounts>,
 }
 
 impl RowTally {
@@ -137,16 +164,20 @@ impl RowTally {
         let bucket = |at| decode::Layout::COARSE.bucket(at, 0);
         let whole = (0..CoarseTally::BUCKETS as u64).map(|at| sums.is_whole(&bucket(at))).collect();
         let coarse = Counts { counts: vec![0; CoarseTally::BUCKETS], low: 0, end: 0 };
-        Self { decoder: Decoder::new(), sums, coarse, whole }
+        Self { decoder: Decoder::new(), sums, coarse, whole, column: 0, done: BTreeMap::new() }
     }
 
-    /// Adds a histogram of a log, with the largest value that the log names, which a wrong one must not move out of its
-    /// bucket; values over an hour count as an hour. Nothing of a damaged one is added. Text as
-    /// [`crate::Histogram::from_base64_v2`] reads it.
+    /// Adds a histogram of a log to a column, with the largest value that the log names, which a wrong one must not move out
+    /// of its bucket; values over an hour count as an hour. Nothing of a damaged one is added. Text as
+    /// [`crate::Histogram::from_base64_v2`] reads it. It is fast where columns follow each other.
     ///
     /// # Errors
     /// As [`crate::Histogram::from_base64_v2`].
-    pub fn add(&mut self, text: &str, max_ns: u64) -> Result<(), StatsError> {
+    pub fn add(&mut self, column: usize, text: &str, max_ns: u64) -> Result<(), StatsError> {
+        if column != self.column {
+            self.end_column();
+            self.column = column;
+        }
         let (layout, counts) = self.decoder.read(text)?;
         let is_coarse = layout == decode::Layout::COARSE;
         for &(at, count) in counts {
@@ -164,8 +195,22 @@ impl RowTally {
         Ok(())
     }
 
+    fn end_column(&mut self) {
+        let counts = self.take();
+        if counts.count > 0 {
+            self.done.entry(self.column).or_default().merge(counts);
+        }
+    }
+
+    /// The columns that hold values.
+    #[must_use]
+    pub fn columns(mut self) -> BTreeMap<usize, ColumnCounts> {
+        self.end_column();
+        self.done
+    }
+
     /// What was added since the last column.
-    pub fn take(&mut self) -> ColumnCounts {
+    fn take(&mut self) -> ColumnCounts {
         for (at, count) in self.coarse.take() {
             self.sums.add(decode::Layout::COARSE.bucket(at.into(), count));
         }
@@ -221,6 +266,7 @@ mod tests {
         let mut random = crate::SplitMix64::new(7);
         let (mut tally, mut direct) = (RowTally::new(Some(10_000), LIMIT_NS), RowTally::new(Some(10_000), LIMIT_NS));
         let (mut encoder, mut coarse, mut fine) = (crate::Encoder::new(), CoarseTally::new(), crate::Tally::new());
+        let mut coarse_end = 0;
         for round in 0..40_u64 {
             for _ in 0..300 {
                 let draw = random.next_u64();
@@ -232,8 +278,9 @@ mod tests {
             encoder.base64_v2(&coarse, &mut texts[0]).unwrap();
             encoder.base64_v2(&fine, &mut texts[1]).unwrap();
             let text = &texts[usize::from(round % 4 == 3)];
-            tally.add(text, round).unwrap();
-            assert!(tally.add(&text[..text.len() / 8 * 4], u64::MAX).is_err());
+            tally.add(usize::from(round % 3 == 0), text, round).unwrap();
+            assert!(tally.add(0, &text[..text.len() / 8 * 4], u64::MAX).is_err());
+            coarse_end = coarse_end.max(tally.coarse.end);
             let (layout, counts) = direct.decoder.read(text).unwrap();
             counts.iter().for_each(|(at, count)| direct.sums.add(layout.bucket(*at, *count)));
             let top = counts.last().map(|(at, _)| layout.bucket(*at, 0).low_ns);
@@ -241,8 +288,12 @@ mod tests {
             coarse.clear();
             fine.clear();
         }
-        assert!(tally.coarse.end > 1000, "most buckets are added up first");
-        let column = tally.take();
+        assert!(coarse_end > 1000, "most buckets are added up first");
+        // Columns in turns, which become one.
+        let mut columns = tally.columns().into_values();
+        let mut column = columns.next().unwrap();
+        assert_ne!(column.count, 40 * 300);
+        columns.for_each(|other| column.merge(other));
         assert!(column.above > 0 && column.log.len() > 300);
         assert_eq!((column.count, &column), (40 * 300, &direct.take()));
     }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 /// What a file is called until it is complete ends in this.
 const INCOMPLETE: &str = "tmp";
-/// Several times the largest file of a run.
+/// Several times the largest file of a run that is read as a whole.
 const MOST_BYTES: u64 = 256 << 20;
 
 /// A folder that files are written to.
@@ -189,16 +189,21 @@ pub(crate) fn open(path: &Path) -> Result<File, StoreError> {
     if found.is_file() { Ok(file) } else { Err(StoreError::NoFile(path.to_owned())) }
 }
 
+/// As [`open`], of a file that need not be there.
+pub(crate) fn open_if_there(path: &Path) -> Result<Option<File>, StoreError> {
+    match open(path) {
+        Err(StoreError::Read { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
 /// The bytes of a file of a run that need not be there.
 pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     read_most(path, MOST_BYTES)
 }
 
 fn read_most(path: &Path, most: u64) -> Result<Option<Vec<u8>>, StoreError> {
-    let file = match open(path) {
-        Err(StoreError::Read { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
-        opened => opened?,
-    };
+    let Some(file) = open_if_there(path)? else { return Ok(None) };
     let mut bytes = Vec::new();
     file.take(most + 1).read_to_end(&mut bytes).map_err(|cause| StoreError::reading(path, cause))?;
     if bytes.len() as u64 > most {

@@ -7,8 +7,9 @@ mod common;
 
 use common::{make_run, measured, result, run_document};
 use model::{Event, JournalLine, ResultDocument, Substrate};
+use stats::interval_log::{Interval, Lines, Units};
 use std::fs;
-use std::io::Read as _;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use store::{CellFiles, Run, RunDir, RunState, StoreError};
 use windhover_store as store;
@@ -51,8 +52,8 @@ fn what_is_written_is_read() {
         .unwrap();
     assert_eq!(raw, [1, 2, 3, 4]);
     assert_eq!(fs::read(path.join("cells/0001.pcapng")).unwrap(), [1, 2, 3, 4]);
-    let (_, log) = store::hlog::text(&path, 1).unwrap().unwrap();
-    assert_eq!(store::hlog::Log::parse(&log).intervals[0].tag, "rtt");
+    let log = store::hlog::Log::open(&path, 1, 2).unwrap().unwrap();
+    assert_eq!(log.of_tag("rtt"), ["rtt"]);
     let events = store::events(&run.path, 1).unwrap();
     assert_eq!((events.len(), events[0].kind.as_str(), events[0].seq), (1, "loss", Some(9)));
     let series = fs::read_to_string(path.join("cells/0001.series.jsonl")).unwrap();
@@ -381,8 +382,24 @@ fn histograms_of_a_log_are_decoded() {
     let mut histogram = stats::Histogram::new();
     histogram.record(12_345);
     let text = format!("Tag=rtt,0.000,1.000,12.345,{}\n0,1,2,HISTFAAA\n", histogram.to_base64_v2().unwrap());
-    let log = store::hlog::Log::parse(&text);
-    let decoded = |index: usize| stats::Histogram::from_base64_v2(log.intervals[index].histogram);
+    let units = Units::of_head(&text);
+    let lines: Vec<Interval<'_>> = Lines::new(&text, 0, units).map(Result::unwrap).collect();
+    let decoded = |index: usize| stats::Histogram::from_base64_v2(lines[index].histogram);
     assert_eq!(decoded(0).unwrap().count(), 1);
     assert!(decoded(1).is_err());
+}
+
+/// Catches: the log of a long run that is refused, as other files of that length are.
+#[test]
+fn a_log_may_have_any_length() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = make_run(folder.path(), 1, 1);
+    let path = dir.path().join("cells/0001.hlog");
+    let mut file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    // Nothing is on disk of what lies between.
+    file.seek(SeekFrom::Start(300 << 20)).unwrap();
+    file.write_all(b"\nTag=lateness,7,1,1,HISTFAAA\n").unwrap();
+    let log = store::hlog::Log::open(dir.path(), 1, 2).unwrap().unwrap();
+    assert_eq!(log.extent("lateness").map(|extent| extent.last_ns), Some(7_000_000_000));
+    assert_eq!(log.damaged().iter().map(|(line, _)| *line).collect::<Vec<_>>(), [3], "what lies between is one line");
 }

@@ -1,5 +1,5 @@
-//! From the interval logs of a run to maps. Lines are grouped by column, and columns are summed by several threads, each
-//! with one tally that it reuses: an hour of 100 ms intervals has 36,000 histograms a tag.
+//! From the interval logs of a run to maps. A log is read twice, first for when its intervals are, then for its histograms: each
+//! time in parts by several threads, and never as a whole, since an hour of 100 ms intervals has 36,000 histograms a tag.
 
 use super::map::{Basis, Column, Grid, Heat, Map, Strip, Tagged};
 use super::stalls::{stalls, worst};
@@ -11,10 +11,9 @@ use model::run::{RunDocument, RunStep};
 use model::{ResultDocument, Role};
 use stats::{ColumnCounts, RowTally};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::path::Path;
 use store::StoreError;
-use store::hlog::{self, Interval};
+use store::hlog::{Log, Pieces};
 
 /// Lengths of columns that people read well, in ms: 0.1 s to 30 s, 1 min to 30 min, 1 h to 4 h.
 const LADDER_MS: [u64; 18] = [
@@ -29,8 +28,9 @@ const NAMED: usize = 3;
 
 /// The tags that the interval logs of a run have, in the order of their names.
 pub(crate) fn tags(run: &store::Run) -> BTreeSet<String> {
-    let logs = run.results.iter().filter_map(|(step, _)| hlog::text(&run.path, step.index).ok().flatten());
-    logs.flat_map(|(_, text)| hlog::Log::parse(&text).tags().map(plain).collect::<Vec<_>>()).collect()
+    let threads = Options::default().threads;
+    let logs = run.results.iter().filter_map(|(step, _)| Log::open(&run.path, step.index, threads).ok().flatten());
+    logs.flat_map(|log| log.tags().map(plain).collect::<Vec<_>>()).collect()
 }
 
 /// Damaged lines of a log, which are left out, in words.
@@ -98,9 +98,8 @@ pub fn of_step(
     options: &Options,
 ) -> Heat {
     let mut heat = Heat::default();
-    let Some((path, text)) = or_problem(hlog::text(folder, step.index), &mut heat.problems) else { return heat };
-    let log = hlog::Log::parse(&text);
-    let mut damaged = log.damaged.clone();
+    let opened = Log::open(folder, step.index, options.threads);
+    let Some(log) = or_problem(opened, &mut heat.problems) else { return heat };
     let outliers = or_problem(store::outliers(folder, step.index), &mut heat.problems);
     let mut events = or_problem(store::events(folder, step.index), &mut heat.problems);
     events.retain(|event| event.at_ns.is_some());
@@ -112,20 +111,13 @@ pub fn of_step(
         }
     }
     let run = folder.file_name().map_or_else(|| document.name.clone(), |name| name.to_string_lossy().into_owned());
-    for tag in &options.tags {
-        let lines = log.of_tag(tag);
-        if lines.is_empty() {
-            continue;
-        }
-        let tagged = tagged(&outliers, tag);
+    let plans: Vec<Plan<'_>> =
+        options.tags.iter().filter_map(|tag| Plan::of(&log, tag, result, &outliers, options)).collect();
+    let (sums, damaged) = or_problem(sums(&log, &plans, options), &mut heat.problems);
+    for (plan, sums) in plans.into_iter().zip(sums) {
+        let (whole, details) = plan.strips(sums, options);
+        let Plan { tag, basis, .. } = plan;
         let (received, lost) = messages(result, tag);
-        let losses = losses(result, tag);
-        let interval_ns = lines.iter().map(|line| line.length_ns).max().unwrap_or(0).max(1_000_000);
-        let last_ns = lines.last().map_or(0, |line| line.start_ns).max(losses.last().map_or(0, |(start, _)| *start));
-        let basis = Basis { interval_ns, last_ns, tagged };
-        let plans = plan(&lines, &losses, &basis, options);
-        let mut strips = plans.iter().map(|plan| plan.strip(options, &mut damaged));
-        let Some(whole) = strips.next() else { continue };
         let map = Map {
             run: plain(&run),
             cell: plain(&step.cell),
@@ -135,7 +127,7 @@ pub fn of_step(
             tag: plain(tag),
             stalls: stalls(&basis.tagged, &whole, options.stalls),
             whole,
-            details: strips.collect(),
+            details,
             events: events.clone(),
             received,
             lost,
@@ -146,7 +138,7 @@ pub fn of_step(
         if tag == "rtt" && map.total() != map.received {
             heat.problems.push(format!(
                 "{}: holds {} of the {} messages that {:04}.json counts as received; the picture shows those",
-                path.display(),
+                log.path().display(),
                 commas(map.total()),
                 commas(map.received),
                 step.index
@@ -154,7 +146,7 @@ pub fn of_step(
         }
         heat.maps.push(map);
     }
-    heat.problems.extend(damage(&path, damaged));
+    heat.problems.extend(damage(log.path(), [log.damaged(), &damaged].concat()));
     heat
 }
 
@@ -179,16 +171,6 @@ fn tagged(outliers: &[Outlier], tag: &str) -> Vec<Tagged> {
     tagged
 }
 
-struct Plan<'a> {
-    start_ns: u64,
-    column_ns: u64,
-    columns: usize,
-    lines: &'a [Interval<'a>],
-    lost: Vec<u64>,
-    /// Whether damaged lines of it are reported: not twice.
-    reports: bool,
-}
-
 /// A map with longer columns from the same counts, without reading the log again; `None` where whole columns of the map do not
 /// fill those, or where they are intervals of the log, around which the other would keep details.
 pub(crate) fn joined(map: &Map, options: &Options) -> Option<Map> {
@@ -202,34 +184,60 @@ pub(crate) fn joined(map: &Map, options: &Options) -> Option<Map> {
     })
 }
 
-fn plan<'a>(lines: &'a [Interval<'a>], lost: &[(u64, u64)], basis: &Basis, options: &Options) -> Vec<Plan<'a>> {
-    let (interval, last) = (basis.interval_ns, basis.last_ns);
-    let column_ns = column_length(interval, last, options);
-    let mut plans = vec![part(lines, lost, 0, column_ns, count(last, column_ns), true)];
-    if column_ns > interval {
-        let mut windows: Vec<(u64, u64)> = worst(&basis.tagged, options.details)
-            .iter()
-            .map(|one| {
-                let from = one.at_ns.saturating_sub(DETAIL_NS) / interval;
-                let to = one.at_ns.saturating_add(DETAIL_NS).min(last) / interval;
-                (from, to)
-            })
-            .filter(|(from, to)| from <= to)
-            .collect();
-        windows.sort_unstable();
-        let mut joined: Vec<(u64, u64)> = Vec::new();
-        for (from, to) in windows {
-            match joined.last_mut() {
-                Some(last) if from <= last.1 + 1 => last.1 = last.1.max(to),
-                _ => joined.push((from, to)),
+/// Columns of one length, without what they hold.
+struct Window {
+    start_ns: u64,
+    column_ns: u64,
+    columns: usize,
+}
+
+impl Window {
+    /// The column that holds a time.
+    fn column(&self, at_ns: u64) -> Option<usize> {
+        let column = usize::try_from(at_ns.checked_sub(self.start_ns)? / self.column_ns).ok()?;
+        (column < self.columns).then_some(column)
+    }
+
+    /// Messages lost in each column.
+    fn lost(&self, losses: &[(u64, u64)]) -> Vec<u64> {
+        let mut by_column = vec![0; self.columns];
+        for (at_ns, count) in losses {
+            if let Some(sum) = self.column(*at_ns).and_then(|column| by_column.get_mut(column)) {
+                *sum += count;
             }
         }
-        for (from, to) in joined {
-            let columns = usize::try_from(to - from + 1).unwrap_or(usize::MAX).min(DETAIL_COLUMNS);
-            plans.push(part(lines, lost, from * interval, interval, columns, false));
+        by_column
+    }
+}
+
+/// Where the intervals around the worst messages are kept as they were logged, for columns that are longer.
+fn details(basis: &Basis, column_ns: u64, options: &Options) -> Vec<Window> {
+    let (interval, last) = (basis.interval_ns, basis.last_ns);
+    if column_ns <= interval {
+        return Vec::new();
+    }
+    let mut windows: Vec<(u64, u64)> = worst(&basis.tagged, options.details)
+        .iter()
+        .map(|one| {
+            let from = one.at_ns.saturating_sub(DETAIL_NS) / interval;
+            let to = one.at_ns.saturating_add(DETAIL_NS).min(last) / interval;
+            (from, to)
+        })
+        .filter(|(from, to)| from <= to)
+        .collect();
+    windows.sort_unstable();
+    let mut joined: Vec<(u64, u64)> = Vec::new();
+    for (from, to) in windows {
+        match joined.last_mut() {
+            Some(last) if from <= last.1 + 1 => last.1 = last.1.max(to),
+            _ => joined.push((from, to)),
         }
     }
-    plans
+    let window = |(from, to)| {
+        let columns = usize::try_from(to - from + 1).unwrap_or(usize::MAX).min(DETAIL_COLUMNS);
+        Window { start_ns: from * interval, column_ns: interval, columns }
+    };
+    joined.into_iter().map(window).collect()
 }
 
 fn count(last_ns: u64, column_ns: u64) -> usize {
@@ -247,27 +255,6 @@ fn column_length(interval: u64, last: u64, options: &Options) -> u64 {
     let mut steps = LADDER_MS.into_iter().map(|ms| ms * 1_000_000);
     let step = steps.find(|length| fits(*length)).filter(|length| *length <= doubled.saturating_mul(4));
     step.unwrap_or(doubled)
-}
-
-fn part<'a>(
-    lines: &'a [Interval<'a>],
-    lost: &[(u64, u64)],
-    start_ns: u64,
-    column_ns: u64,
-    columns: usize,
-    reports: bool,
-) -> Plan<'a> {
-    let mut by_column = vec![0; columns];
-    for (at, count) in lost {
-        let column = at.checked_sub(start_ns).and_then(|at| usize::try_from(at / column_ns).ok());
-        if let Some(sum) = column.and_then(|column| by_column.get_mut(column)) {
-            *sum += count;
-        }
-    }
-    let end = start_ns.saturating_add(column_ns.saturating_mul(columns as u64));
-    let from = lines.partition_point(|line| line.start_ns < start_ns);
-    let to = lines.partition_point(|line| line.start_ns < end);
-    Plan { start_ns, column_ns, columns, lines: lines.get(from..to).unwrap_or_default(), lost: by_column, reports }
 }
 
 /// The messages of a tag: of one reflector, where the tag names it.
@@ -310,55 +297,122 @@ fn losses(result: &ResultDocument, tag: &str) -> Vec<(u64, u64)> {
     losses
 }
 
-/// Some columns, and the lines of them that are damaged.
-type Part = (Vec<ColumnCounts>, Vec<(usize, String)>);
+/// The map of a tag before its log is read.
+struct Plan<'a> {
+    tag: &'a str,
+    /// The tags of its lines, ascending.
+    of_lines: Vec<&'a str>,
+    losses: Vec<(u64, u64)>,
+    basis: Basis,
+    whole: Window,
+    details: Vec<Window>,
+}
 
-impl Plan<'_> {
-    fn strip(&self, options: &Options, all_damaged: &mut Vec<(usize, String)>) -> Strip {
-        let each = self.columns.div_ceil(options.threads.clamp(1, 16)).max(1);
-        let parts: Vec<Part> = std::thread::scope(|scope| {
-            let part = |from| scope.spawn(move || self.part(from..(from + each).min(self.columns), options));
-            let running: Vec<_> = (0..self.columns).step_by(each).map(part).collect();
-            let joined = running.into_iter().map(|thread| thread.join());
-            joined.map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-        });
-        let (summed, damaged): (Vec<Vec<ColumnCounts>>, Vec<_>) = parts.into_iter().unzip();
-        if self.reports {
-            all_damaged.extend(damaged.into_iter().flatten());
+/// The columns that hold messages: those of the whole, and those of the details one after the other.
+type Sums = [BTreeMap<usize, ColumnCounts>; 2];
+
+impl<'a> Plan<'a> {
+    /// `None` where the log has no lines of the tag.
+    fn of(
+        log: &'a Log,
+        tag: &'a str,
+        result: &ResultDocument,
+        outliers: &[Outlier],
+        options: &Options,
+    ) -> Option<Self> {
+        let extent = log.extent(tag)?;
+        let losses = losses(result, tag);
+        let basis = Basis {
+            interval_ns: extent.interval_ns.max(1_000_000),
+            last_ns: extent.last_ns.max(losses.last().map_or(0, |(start, _)| *start)),
+            tagged: tagged(outliers, tag),
+        };
+        let column_ns = column_length(basis.interval_ns, basis.last_ns, options);
+        let whole = Window { start_ns: 0, column_ns, columns: count(basis.last_ns, column_ns) };
+        let details = details(&basis, column_ns, options);
+        Some(Self { tag, of_lines: log.of_tag(tag), losses, basis, whole, details })
+    }
+
+    fn detail_column(&self, at_ns: u64) -> Option<usize> {
+        let mut before = 0;
+        for window in &self.details {
+            if let Some(column) = window.column(at_ns) {
+                return Some(before + column);
+            }
+            before += window.columns;
         }
-        let grid = |layout| Grid { layout, columns: Vec::with_capacity(self.columns) };
+        None
+    }
+
+    /// The columns with what they hold.
+    fn strips(&self, [whole, details]: Sums, options: &Options) -> (Strip, Vec<Strip>) {
+        let mut before = 0;
+        let mut rest = details;
+        let details = self.details.iter().map(|window| {
+            before += window.columns;
+            let later = rest.split_off(&before);
+            let own = std::mem::replace(&mut rest, later);
+            let first = before - window.columns;
+            self.strip(window, own.into_iter().map(|(column, counts)| (column - first, counts)).collect(), options)
+        });
+        let details = details.collect();
+        (self.strip(&self.whole, whole, options), details)
+    }
+
+    fn strip(&self, window: &Window, mut sums: BTreeMap<usize, ColumnCounts>, options: &Options) -> Strip {
+        let grid = |layout| Grid { layout, columns: Vec::with_capacity(window.columns) };
         let mut strip = Strip {
-            start_ns: self.start_ns,
-            column_ns: self.column_ns,
-            columns: Vec::with_capacity(self.columns),
+            start_ns: window.start_ns,
+            column_ns: window.column_ns,
+            columns: Vec::with_capacity(window.columns),
             log: grid(Layout::Log),
             linear: options.linear_ns.map(|step_ns| grid(Layout::Linear { step_ns })),
         };
-        for (mut summed, lost) in summed.into_iter().flatten().zip(&self.lost) {
-            let ColumnCounts { count, max_ns, above, .. } = summed;
-            strip.columns.push(Column { count, lost: *lost, max_ns, above_2011: above });
-            strip.log.columns.push(summed.log);
-            strip.linear.iter_mut().for_each(|grid| grid.columns.push(std::mem::take(&mut summed.linear)));
+        for (column, lost) in window.lost(&self.losses).into_iter().enumerate() {
+            let ColumnCounts { count, max_ns, above, log, mut linear } = sums.remove(&column).unwrap_or_default();
+            strip.columns.push(Column { count, lost, max_ns, above_2011: above });
+            strip.log.columns.push(log);
+            strip.linear.iter_mut().for_each(|grid| grid.columns.push(std::mem::take(&mut linear)));
         }
         strip
     }
+}
 
-    fn part(&self, columns: Range<usize>, options: &Options) -> Part {
-        let mut tally = RowTally::new(options.linear_ns, TOP_2011_NS);
-        let (mut all, mut damaged) = (Vec::with_capacity(columns.len()), Vec::new());
-        for column in columns {
-            let from = self.start_ns + self.column_ns * column as u64;
-            let to = from + self.column_ns;
-            let first = self.lines.partition_point(|line| line.start_ns < from);
-            for line in self.lines.iter().skip(first).take_while(|line| line.start_ns < to) {
-                if let Err(error) = tally.add(line.histogram, line.max_ns) {
-                    damaged.push((line.number, error.to_string()));
-                }
-            }
-            all.push(tally.take());
+/// Lines by number, and what is damaged.
+type Damaged = Vec<(usize, String)>;
+
+/// The sums of each plan from one reading of the log, and the lines whose histograms are damaged.
+fn sums(log: &Log, plans: &[Plan<'_>], options: &Options) -> Result<(Vec<Sums>, Damaged), StoreError> {
+    let (mut all, mut all_damaged) = (Vec::new(), Vec::new());
+    all.resize_with(plans.len(), Sums::default);
+    for (sums, damaged) in log.each_part(|pieces| part(pieces, plans, options))? {
+        all_damaged.extend(damaged);
+        for (all, columns) in all.iter_mut().flatten().zip(sums.into_iter().flatten()) {
+            columns.into_iter().for_each(|(column, counts)| all.entry(column).or_default().merge(counts));
         }
-        (all, damaged)
     }
+    Ok((all, all_damaged))
+}
+
+fn part(pieces: &mut Pieces, plans: &[Plan<'_>], options: &Options) -> Result<(Vec<Sums>, Damaged), StoreError> {
+    let tally = || RowTally::new(options.linear_ns, TOP_2011_NS);
+    let mut tallies: Vec<[RowTally; 2]> = plans.iter().map(|_| [tally(), tally()]).collect();
+    let mut damaged = Vec::new();
+    pieces.intervals(|line| {
+        for (plan, [whole, details]) in plans.iter().zip(&mut tallies) {
+            if plan.of_lines.binary_search(&line.tag).is_err() {
+                continue;
+            }
+            let add = |tally: &mut RowTally, column| tally.add(column, line.histogram, line.max_ns);
+            if let Some(Err(error)) = plan.whole.column(line.start_ns).map(|column| add(whole, column)) {
+                damaged.push((line.number, error.to_string()));
+            } else if let Some(column) = plan.detail_column(line.start_ns) {
+                // What is damaged is not read a second time.
+                let _ = add(details, column);
+            }
+        }
+    })?;
+    Ok((tallies.into_iter().map(|both| both.map(RowTally::columns)).collect(), damaged))
 }
 
 #[cfg(test)]
