@@ -13,7 +13,9 @@ impl Serving {
     fn new() -> Self {
         let serve = ["--quiet", "serve", "--bind", "127.0.0.1"];
         let serving = Self(Command::new("windhover").args(serve).stdin(Stdio::null()).spawn().unwrap());
-        wait_for("the endpoint serves", || fs::read_to_string("/proc/net/tcp").unwrap().contains(":1CF4 "));
+        // Listening: connections of the test before may still be there.
+        let listens = ":1CF4 00000000:0000 0A";
+        wait_for("the endpoint serves", || fs::read_to_string("/proc/net/tcp").unwrap().contains(listens));
         serving
     }
 }
