@@ -62,27 +62,43 @@ struct Collected {
     limits: Vec<String>,
 }
 
-/// The recorder and the thread that reads it.
+/// The recorder and the thread that reads it. Dropping it ends both, as where a client vanishes within a pass.
 struct Collector {
     over: Arc<AtomicBool>,
-    thread: JoinHandle<Collected>,
+    thread: Option<JoinHandle<Collected>>,
 }
 
 /// Whether this process records.
 static RECORDS: AtomicBool = AtomicBool::new(false);
 
+/// The only recording of this process: each recorder costs every process of the machine.
+struct OnlyRecording;
+
+impl OnlyRecording {
+    fn begin() -> Result<Self, String> {
+        let is_other = RECORDS.swap(true, Ordering::AcqRel);
+        if is_other { Err("this process explains another measurement".to_owned()) } else { Ok(Self) }
+    }
+}
+
+impl Drop for OnlyRecording {
+    fn drop(&mut self) {
+        RECORDS.store(false, Ordering::Release);
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Release);
+    }
+}
+
 impl Collector {
     /// Begins to record. The calling thread is one of those that measure.
     fn start(side: Side, late: Late, policy: Policy, cpu: Option<u32>) -> Result<Self, String> {
         let subject = subject(side).ok_or("the pass has no data socket")?;
-        // Each recorder costs every process of the machine.
-        if RECORDS.swap(true, Ordering::AcqRel) {
-            return Err("this process explains another measurement".to_owned());
-        }
-        let recorder = Recorder::start(&subject).map_err(|error| {
-            RECORDS.store(false, Ordering::Release);
-            error.to_string()
-        })?;
+        let only = OnlyRecording::begin()?;
+        let recorder = Recorder::start(&subject).map_err(|error| error.to_string())?;
         let over = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&over);
         let work = move || {
@@ -94,18 +110,18 @@ impl Collector {
             let mut collected = Collecting::new(side, late, policy, recorder).run(&ends);
             let shares = |why| format!("the recorder shares the measured thread's CPU: {why}");
             collected.limits.extend(moved.err().map(shares));
+            drop(only);
             collected
         };
         let named = std::thread::Builder::new().name(TRACER.to_owned());
         let thread = named.spawn(work).map_err(|error| format!("starting the thread that explains failed: {error}"))?;
-        Ok(Self { over, thread })
+        Ok(Self { over, thread: Some(thread) })
     }
 
-    fn finish(self) -> Result<Collected, String> {
+    fn finish(mut self) -> Result<Collected, String> {
         self.over.store(true, Ordering::Release);
-        let collected = self.thread.join().map_err(|_| "the thread that explains ended by itself".to_owned());
-        RECORDS.store(false, Ordering::Release);
-        collected
+        let collected = self.thread.take().and_then(|thread| thread.join().ok());
+        collected.ok_or_else(|| "the thread that explains ended by itself".to_owned())
     }
 }
 
@@ -415,7 +431,9 @@ fn far_stays(collected: Collected, names: bool) -> FarStays {
         bytes <= MOST_SENT_BYTES
     });
     let lost = u64::try_from(all - stays.len()).unwrap_or(u64::MAX) + dropped;
-    if lost > 0 {
+    // Those that are not sent are shorter: it matters where late messages may be among them.
+    let is_short = u64::try_from(stays.len()).unwrap_or(u64::MAX).saturating_mul(100) < usual.messages();
+    if lost > 0 && is_short {
         limits.push(format!("{lost} stays found no room"));
     }
     FarStays { machine: host::boot_id(), usual_ns: usual.stay_ns(), stays, refused: None, limits }
@@ -472,14 +490,28 @@ mod tests {
     fn names_stay_at_the_far_end_unless_they_are_allowed() {
         let stay =
             || ExplainedStay { causes: vec![cause(PathSegment::FarWakeUp, "secret")], ..ExplainedStay::default() };
-        let collected =
-            || Collected { usual: Usual::new(Side::Far), stays: vec![stay()], dropped: 3, limits: Vec::new() };
+        // Of so many messages one stay is less than a hundredth.
+        let usual = || {
+            let mut usual = Usual::new(Side::Far);
+            (0..101).for_each(|seq| usual.add(&Stay::new(seq, Default::default(), [1, 1])));
+            usual
+        };
+        let collected = || Collected { usual: usual(), stays: vec![stay()], dropped: 3, limits: Vec::new() };
         let hidden = serde_json::to_string(&far_stays(collected(), false)).unwrap();
         assert!(
             !hidden.contains("secret") && !hidden.contains("4711") && hidden.contains("3 stays found no room"),
             "{hidden}"
         );
         assert!(serde_json::to_string(&far_stays(collected(), true)).unwrap().contains("secret"));
+    }
+
+    /// Catches: a recorder that goes on when its session is gone, and one that keeps all later ones out.
+    #[test]
+    fn one_recording_at_a_time_and_the_next_one_after_it() {
+        let first = OnlyRecording::begin().unwrap();
+        assert!(OnlyRecording::begin().is_err());
+        drop(first);
+        assert!(OnlyRecording::begin().is_ok());
     }
 
     /// Catches: a far end that blames this one, whose times overflow sums, or that sends more than any does.
