@@ -35,15 +35,20 @@ impl ClassLoss<'_> {
 /// What tells causes apart: class, name and end.
 type Key<'a> = (CauseClass, Option<&'a String>, &'a String);
 
-/// What late messages lost in all, in ns.
+/// What late messages lost in all, in ns. Without what the recorder cost them: a cell is measured without it.
 pub fn lost_ns(explanation: &Explanation) -> u64 {
-    explanation.causes.iter().map(|blame| blame.lost_ns).sum()
+    of_the_cell(explanation).map(|blame| blame.lost_ns).sum()
 }
 
-/// The causes by class, the class that cost most first.
+/// Causes that are there without the recorder, too.
+fn of_the_cell(explanation: &Explanation) -> impl Iterator<Item = &Blame> {
+    explanation.causes.iter().filter(|blame| blame.class != CauseClass::Tracer)
+}
+
+/// The causes by class, the class that cost most first; without the recorder, as in [`lost_ns`].
 pub fn by_class<'a>(explanation: &'a Explanation) -> Vec<ClassLoss<'a>> {
     let mut classes: BTreeMap<CauseClass, Vec<&'a Blame>> = BTreeMap::new();
-    for blame in &explanation.causes {
+    for blame in of_the_cell(explanation) {
         classes.entry(blame.class).or_default().push(blame);
     }
     let all_ns = lost_ns(explanation).max(1) as f64;
@@ -74,7 +79,8 @@ pub(crate) fn combined(used: &[&ResultDocument]) -> Option<Explanation> {
             row[place] = Some(blame);
         }
     }
-    let all_ns: u64 = all.iter().map(|one| lost_ns(one)).sum();
+    let recorded_ns = |one: &Explanation| one.causes.iter().map(|blame| blame.lost_ns).sum::<u64>();
+    let all_ns: u64 = all.iter().map(|one| recorded_ns(one)).sum();
     let of_row = |((class, name, host), row): (Key<'_>, Vec<Option<&Blame>>)| {
         let found = || row.iter().flatten();
         // A repetition without the cause has the quantile that it has.
@@ -98,7 +104,7 @@ pub(crate) fn combined(used: &[&ResultDocument]) -> Option<Explanation> {
     };
     let mut causes: Vec<Blame> = rows.into_iter().map(of_row).collect();
     causes.sort_by(|a, b| b.lost_ns.cmp(&a.lost_ns).then_with(|| a.class.cmp(&b.class)));
-    let explained_ns: f64 = all.iter().map(|one| one.explained * lost_ns(one) as f64).sum();
+    let explained_ns: f64 = all.iter().map(|one| one.explained * recorded_ns(one) as f64).sum();
     Some(Explanation {
         over_ns: typical(&|one| Some(one.over_ns)).unwrap_or(0),
         messages: all.iter().map(|one| one.messages).sum(),
@@ -159,6 +165,7 @@ mod tests {
         assert_eq!(combined(&[&ResultDocument::default()]), None);
     }
 
+    /// Catches: a class that is several times in an answer, and the recorder in it.
     #[test]
     fn many_names_are_one_class() {
         use CauseClass::{Hardirq, RunQueue};
@@ -166,6 +173,7 @@ mod tests {
             1.0,
             900,
             vec![
+                blame(CauseClass::Tracer, "wh-explain", 9_000, None),
                 blame(Hardirq, "eth0", 350, Some(500)),
                 blame(RunQueue, "rustc", 250, Some(600)),
                 blame(RunQueue, "cc1", 400, Some(700)),

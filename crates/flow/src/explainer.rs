@@ -19,6 +19,8 @@ use wire::StopReport;
 
 /// How often what was recorded is read. The ring of a CPU holds 0.2 s at 170,000 events a second.
 const PERIOD: Duration = Duration::from_millis(25);
+/// A thread that reads this long after it read last had not enough of a CPU: the ring overflows soon.
+const LATE_NS: u64 = 100_000_000;
 /// Events are kept so much longer than the oldest message that is not explained yet.
 const KEPT_NS: u64 = 100_000_000;
 /// And not longer than this.
@@ -103,9 +105,7 @@ impl Collector {
         let ends = Arc::clone(&over);
         let work = move || {
             // It must not disturb what it explains, where there is another CPU.
-            // Behind a busy load an ordinary thread would read too late, and a nice value counts within its session only
-            // (sched(7), autogroup). Other real-time threads go first; without the right it stays as it is.
-            let _ = task::apply_policy(Policy::Fifo(1)).or_else(|_| task::apply_policy(Policy::Other));
+            let _ = task::apply_policy(quiet_policy(policy)).or_else(|_| task::apply_policy(Policy::Other));
             let moved = task::set_affinity(&task::housekeeping_cpus(cpu));
             let mut collected = Collecting::new(side, late, policy, recorder).run(&ends);
             let shares = |why| format!("the recorder shares the measured thread's CPU: {why}");
@@ -123,6 +123,12 @@ impl Collector {
         let collected = self.thread.take().and_then(|thread| thread.join().ok());
         collected.ok_or_else(|| "the thread that explains ended by itself".to_owned())
     }
+}
+
+/// Of the thread that collects: it goes after the measured threads, and before a load as far as that allows. Beside ordinary
+/// ones only SCHED_IDLE does: a nice value counts within its session only (sched(7), autogroup).
+fn quiet_policy(measured: Policy) -> Policy {
+    if measured.is_real_time() { Policy::Fifo(1) } else { Policy::Idle }
 }
 
 /// The data socket of this pass: the one that was opened last.
@@ -175,9 +181,16 @@ impl Collecting {
     }
 
     fn run(mut self, ends: &AtomicBool) -> Collected {
+        let (mut is_idle, mut before_ns) = (quiet_policy(self.policy) == Policy::Idle, clock::monotonic_ns());
         while !ends.load(Ordering::Acquire) {
             std::thread::sleep(PERIOD);
-            self.step(clock::monotonic_ns(), false);
+            let now_ns = clock::monotonic_ns();
+            // Behind a busy load an idle thread reads too late.
+            if is_idle && now_ns - before_ns > LATE_NS {
+                is_idle = task::apply_policy(Policy::Other).is_err();
+            }
+            self.step(now_ns, false);
+            before_ns = now_ns;
         }
         // What is counted now is read by the last step.
         self.step(clock::monotonic_ns(), false);

@@ -127,7 +127,7 @@ classes! {
         Elsewhere("look at switches, at the coalescing of the NIC (windhover tune), and at other traffic");
     Tracer = "tracer", "the recorder itself",
         "the thread that collects events ran",
-        Elsewhere("absent without --explain");
+        Elsewhere("it is absent from the figures, which are measured without it");
     Unknown = "unknown", "what happened is not known",
         "none of the others",
         Unknown("the events of that time were not recorded, or were overwritten before they were read");

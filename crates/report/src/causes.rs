@@ -6,7 +6,7 @@ use crate::units::{commas, counted, percent, plain, span, three_digits, us, us_o
 use digest::CellInfo;
 use digest::causes::by_class;
 use model::result::Outlier;
-use model::{Blame, Cause, Explanation, ResultDocument, SegmentTime};
+use model::{Blame, Cause, CauseClass, Explanation, ResultDocument, SegmentTime};
 use std::collections::BTreeSet;
 
 /// Rows below an answer. `windhover explain` has all of them.
@@ -119,8 +119,11 @@ pub(crate) fn table(explanation: &Explanation, most: usize, hints: Hints) -> Gri
 pub(crate) fn sentences(explanation: &Explanation) -> Vec<String> {
     let mut sentences: Vec<String> = Vec::new();
     for blame in explanation.causes.iter().filter(|blame| blame.share >= WORTH_A_HINT) {
-        let hint = blame.class.removal().hint();
-        let sentence = format!("{}: {}. {}.", blame.class, blame.class.meaning(), capital(hint));
+        let (class, hint) = (blame.class, blame.class.removal().hint());
+        let sentence = match class {
+            CauseClass::Tracer => format!("{class}: {hint}; answers and bars leave it out."),
+            _ => format!("{class}: {}. {}.", class.meaning(), capital(hint)),
+        };
         if !sentences.contains(&sentence) {
             sentences.push(sentence);
         }

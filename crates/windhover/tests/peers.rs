@@ -96,7 +96,8 @@ fn a_stock_client_measures_us() {
     let server = Server::start(&["--as", "sockperf"]);
     let port = server.address.rsplit(':').next().unwrap();
     for protocol in [&[][..], &["--tcp"], &[], &["--tcp"]] {
-        for mode in [&["ping-pong"][..], &["under-load", "--mps", "2000", "--reply-every", "5"]] {
+        // Fewer datagrams in all than a socket holds by default: a server that gets its CPU late loses none.
+        for mode in [&["ping-pong"][..], &["under-load", "--mps", "200", "--reply-every", "5"]] {
             let place = ["-i", "127.0.0.1", "-p", port, "-t", "1", "-m", "64"];
             let output = Command::new("sockperf").args(mode).args(place).args(protocol).output().unwrap();
             let text = stdout(&output);
