@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 /// A segment is longer than usual from this on, beside 3 % of its median.
 const LEAST_EXCESS_NS: u64 = 1_000;
 /// Medians are computed anew after so many messages.
-const MEDIANS_EVERY: u64 = 256;
+const MEDIANS_EVERY: u64 = 2048;
 
 /// How long segments usually take at one end.
 pub struct Usual {

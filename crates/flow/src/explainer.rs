@@ -7,6 +7,7 @@ use model::result::Outlier;
 use model::worker::Measured;
 use model::{Cause, ExplainOver, ExplainedStay, Explanation, FarStays, LatencyKind, Limits, Policy};
 use nix::sys::socket::{SockaddrStorage, getsockname};
+use std::cell::Cell;
 use std::collections::{BinaryHeap, VecDeque};
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -18,15 +19,19 @@ use trace::{Recorder, Subject};
 use wire::StopReport;
 
 /// How often what was recorded is read. The ring of a CPU holds 0.2 s at 170,000 events a second.
-const PERIOD: Duration = Duration::from_millis(25);
+const PERIOD: Duration = Duration::from_millis(5);
+/// The thread that collects sleeps after it worked this long: the scheduler lets ordinary threads of another session wait for the
+/// end of a slice or for a tick, whatever its policy (sched(7), autogroup).
+const BURST_NS: u64 = 50_000;
+const REST: Duration = Duration::from_micros(100);
 /// A thread that reads this long after it read last had not enough of a CPU: the ring overflows soon.
 const LATE_NS: u64 = 100_000_000;
 /// Events are kept so much longer than the oldest message that is not explained yet.
 const KEPT_NS: u64 = 100_000_000;
 /// And not longer than this.
 const LONGEST_NS: u64 = 2_000_000_000;
-/// Late messages that are explained in one step, of which there are 40 a second: the thread that does it goes before ordinary ones.
-const MOST_A_STEP: usize = 1_000;
+/// Late messages that are explained in one step, of which there are 200 a second.
+const MOST_A_STEP: usize = 200;
 /// Before so many messages are counted, it is not known what is usual.
 const LEAST_MESSAGES: u64 = 64;
 /// Most late messages that are kept.
@@ -131,6 +136,14 @@ fn quiet_policy(measured: Policy) -> Policy {
     if measured.is_real_time() { Policy::Fifo(1) } else { Policy::Idle }
 }
 
+/// Sleeps if the thread has worked for a while since `rested_ns`.
+fn rest(rested_ns: &Cell<u64>) {
+    if clock::monotonic_ns().saturating_sub(rested_ns.get()) > BURST_NS {
+        std::thread::sleep(REST);
+        rested_ns.set(clock::monotonic_ns());
+    }
+}
+
 /// The data socket of this pass: the one that was opened last.
 fn subject(side: Side) -> Option<Subject> {
     let descriptor = net::data_sockets().into_iter().max()?;
@@ -157,6 +170,8 @@ struct Collecting {
     waiting: VecDeque<Stay>,
     /// When the last step was.
     step_ns: u64,
+    /// When the thread slept last.
+    rested_ns: Cell<u64>,
     /// The worst, the least of them first.
     stays: BinaryHeap<std::cmp::Reverse<(u64, u64)>>,
     explained: std::collections::BTreeMap<u64, ExplainedStay>,
@@ -174,6 +189,7 @@ impl Collecting {
             usual,
             waiting,
             step_ns: 0,
+            rested_ns: Cell::new(0),
             stays: BinaryHeap::new(),
             explained: std::collections::BTreeMap::new(),
             dropped: 0,
@@ -212,7 +228,9 @@ impl Collecting {
         let oldest = self.waiting.front().map_or(now_ns, |stay| stay.start_ns(self.side)).min(now_ns);
         // A client that sends little makes nothing wait longer.
         let since_ns = oldest.saturating_sub(KEPT_NS).max(now_ns.saturating_sub(LONGEST_NS));
+        self.rested_ns.set(clock::monotonic_ns());
         for seq in self.recorder.read(since_ns) {
+            rest(&self.rested_ns);
             if let Some(stay) = self.recorder.stay(seq) {
                 self.usual.add(&stay);
                 self.waiting.push_back(stay);
@@ -259,8 +277,9 @@ impl Collecting {
             Some(priority) => 99 - priority.min(99),
             None => 120,
         };
-        let (recorder, host) = (&self.recorder, if self.side == Side::Near { "initiator" } else { FAR });
+        let (recorder, rested_ns, host) = (&self.recorder, &self.rested_ns, if self.side == Side::Near { "initiator" } else { FAR });
         let explained = explain_stay(stay, &self.usual, priority, host, &mut |cpu, from_ns, to_ns, thread| {
+            rest(rested_ns);
             Timeline::new(&recorder.events(cpu, from_ns, to_ns, thread), from_ns, to_ns)
         });
         self.stays.push(std::cmp::Reverse((ns, stay.seq)));
