@@ -24,8 +24,6 @@ const PERIOD: Duration = Duration::from_millis(5);
 /// end of a slice or for a tick, whatever its policy (sched(7), autogroup).
 const BURST_NS: u64 = 50_000;
 const REST: Duration = Duration::from_micros(100);
-/// A thread that reads this long after it read last had not enough of a CPU: the ring overflows soon.
-const LATE_NS: u64 = 100_000_000;
 /// Events are kept so much longer than the oldest message that is not explained yet.
 const KEPT_NS: u64 = 100_000_000;
 /// And not longer than this.
@@ -53,10 +51,21 @@ const FAR_QUANTILE: f64 = 0.9;
 /// Which messages are late.
 #[derive(Clone, Copy)]
 enum Late {
-    /// Those that take longer.
-    Over(u64),
-    /// Those with the longest stays of their end.
-    Longest,
+    /// Those that take longer, and longer than a quantile of their own pass: the recorder makes a pass slower.
+    Over(u64, f64),
+    /// Those beyond a quantile of the stays at their end.
+    Beyond(f64),
+}
+
+impl Late {
+    /// From which time on a message is late, as far as is known.
+    fn threshold_ns(self, usual: &Usual) -> u64 {
+        let own = |q: f64| if q > 0.0 { usual.stay_quantile(q).unwrap_or(0) } else { 0 };
+        match self {
+            Self::Over(ns, q) => ns.max(own(q)),
+            Self::Beyond(q) => own(q),
+        }
+    }
 }
 
 /// What a pass left.
@@ -109,8 +118,8 @@ impl Collector {
         let over = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&over);
         let work = move || {
-            // It must not disturb what it explains, where there is another CPU.
-            let _ = task::apply_policy(quiet_policy(policy)).or_else(|_| task::apply_policy(Policy::Other));
+            // It must not disturb what it explains: it is an ordinary thread, also because ksoftirqd is one, and goes to another CPU.
+            let _ = task::apply_policy(Policy::Other);
             let moved = task::set_affinity(&task::housekeeping_cpus(cpu));
             let mut collected = Collecting::new(side, late, policy, recorder).run(&ends);
             let shares = |why| format!("the recorder shares the measured thread's CPU: {why}");
@@ -128,12 +137,6 @@ impl Collector {
         let collected = self.thread.take().and_then(|thread| thread.join().ok());
         collected.ok_or_else(|| "the thread that explains ended by itself".to_owned())
     }
-}
-
-/// Of the thread that collects: it goes after the measured threads, and before a load as far as that allows. Beside ordinary
-/// ones only SCHED_IDLE does: a nice value counts within its session only (sched(7), autogroup).
-fn quiet_policy(measured: Policy) -> Policy {
-    if measured.is_real_time() { Policy::Fifo(1) } else { Policy::Idle }
 }
 
 /// Sleeps if the thread has worked for a while since `rested_ns`.
@@ -163,6 +166,8 @@ fn port(descriptor: RawFd) -> u16 {
 struct Collecting {
     side: Side,
     late: Late,
+    /// From which time on a message is late, as of this step.
+    over_ns: u64,
     policy: Policy,
     recorder: Recorder,
     usual: Usual,
@@ -184,6 +189,7 @@ impl Collecting {
         Self {
             side,
             late,
+            over_ns: 0,
             policy,
             recorder,
             usual,
@@ -197,16 +203,9 @@ impl Collecting {
     }
 
     fn run(mut self, ends: &AtomicBool) -> Collected {
-        let (mut is_idle, mut before_ns) = (quiet_policy(self.policy) == Policy::Idle, clock::monotonic_ns());
         while !ends.load(Ordering::Acquire) {
             std::thread::sleep(PERIOD);
-            let now_ns = clock::monotonic_ns();
-            // Behind a busy load an idle thread reads too late.
-            if is_idle && now_ns - before_ns > LATE_NS {
-                is_idle = task::apply_policy(Policy::Other).is_err();
-            }
-            self.step(now_ns, false);
-            before_ns = now_ns;
+            self.step(clock::monotonic_ns(), false);
         }
         // What is counted now is read by the last step.
         self.step(clock::monotonic_ns(), false);
@@ -239,6 +238,7 @@ impl Collecting {
         if self.usual.messages() < LEAST_MESSAGES && !last {
             return;
         }
+        self.over_ns = self.late.threshold_ns(&self.usual);
         // Events are read a step after they happened.
         let until_ns = std::mem::replace(&mut self.step_ns, now_ns).saturating_sub(BEHIND_NS);
         let mut explained = 0;
@@ -255,11 +255,7 @@ impl Collecting {
     /// Explains a message if it is late; whether that was some work.
     fn consider(&mut self, stay: &Stay) -> bool {
         let ns = stay.ns(self.side).unwrap_or(0);
-        let least = match self.late {
-            Late::Over(ns) => ns,
-            Late::Longest => self.usual.stay_quantile(FAR_QUANTILE).unwrap_or(0),
-        };
-        if ns <= least {
+        if ns <= self.over_ns {
             return false;
         }
         let most = if self.side == Side::Far { MOST_SENT } else { MOST_LATE };
@@ -277,7 +273,8 @@ impl Collecting {
             Some(priority) => 99 - priority.min(99),
             None => 120,
         };
-        let (recorder, rested_ns, host) = (&self.recorder, &self.rested_ns, if self.side == Side::Near { "initiator" } else { FAR });
+        let (recorder, rested_ns, host) =
+            (&self.recorder, &self.rested_ns, if self.side == Side::Near { "initiator" } else { FAR });
         let explained = explain_stay(stay, &self.usual, priority, host, &mut |cpu, from_ns, to_ns, thread| {
             rest(rested_ns);
             Timeline::new(&recorder.events(cpu, from_ns, to_ns, thread), from_ns, to_ns)
@@ -294,7 +291,7 @@ pub struct NearExplainer {
     policy: Policy,
     cpu: Option<u32>,
     /// What is late, once the first pass is over.
-    over_ns: Option<u64>,
+    late: Option<Late>,
     p50_before_ns: Option<u64>,
     collector: Option<Result<Collector, String>>,
     collected: Option<Result<Collected, String>>,
@@ -304,23 +301,14 @@ pub struct NearExplainer {
 impl NearExplainer {
     /// For an initiator with this policy on this CPU.
     pub fn new(over: ExplainOver, policy: Policy, cpu: Option<u32>) -> Self {
-        Self {
-            over,
-            policy,
-            cpu,
-            over_ns: None,
-            p50_before_ns: None,
-            collector: None,
-            collected: None,
-            far: Vec::new(),
-        }
+        Self { over, policy, cpu, late: None, p50_before_ns: None, collector: None, collected: None, far: Vec::new() }
     }
 }
 
 impl PassObserver for NearExplainer {
     fn begin(&mut self, _: u32) {
-        if let Some(over_ns) = self.over_ns {
-            self.collector = Some(Collector::start(Side::Near, Late::Over(over_ns), self.policy, self.cpu));
+        if let Some(late) = self.late {
+            self.collector = Some(Collector::start(Side::Near, late, self.policy, self.cpu));
         }
     }
 
@@ -335,21 +323,22 @@ impl PassObserver for NearExplainer {
     fn wants_further_pass(&mut self, result: &Measured) -> bool {
         let Some(latency) = result.result.latency.as_ref() else { return false };
         let round_trips = if latency.kind == LatencyKind::RttHalf { 2 } else { 1 };
-        self.over_ns = match self.over {
-            ExplainOver::Ns(ns) => Some(ns),
-            ExplainOver::Auto => latency.p99_ns.or(latency.max_ns).map(|ns| ns * round_trips),
-            ExplainOver::P999 => latency.p99_9_ns.or(latency.max_ns).map(|ns| ns * round_trips),
+        let (ns, q) = match self.over {
+            ExplainOver::Ns(ns) => (Some(ns), 0.0),
+            ExplainOver::Auto => (latency.p99_ns.or(latency.max_ns).map(|ns| ns * round_trips), 0.99),
+            ExplainOver::P999 => (latency.p99_9_ns.or(latency.max_ns).map(|ns| ns * round_trips), 0.999),
         };
+        self.late = ns.map(|ns| Late::Over(ns, q));
         self.p50_before_ns = latency.p50_ns.map(|ns| ns * round_trips);
-        self.over_ns.is_some()
+        self.late.is_some()
     }
 
     fn take_further_pass(&mut self, result: &mut Measured, further: &Measured) {
-        let Some(over_ns) = self.over_ns.take() else { return };
+        let Some(late) = self.late.take() else { return };
         let far = std::mem::take(&mut self.far);
-        let mut explanation = Explanation { over_ns, p50_before_ns: self.p50_before_ns, ..Explanation::default() };
+        let mut explanation = Explanation { p50_before_ns: self.p50_before_ns, ..Explanation::default() };
         match self.collected.take() {
-            Some(Ok(collected)) => explain_pass(&mut explanation, collected, &far, result, further),
+            Some(Ok(collected)) => explain_pass(late, &mut explanation, collected, &far, result, further),
             Some(Err(why)) => explanation.limits.push(why),
             None => explanation.limits.push("nothing was recorded".to_owned()),
         }
@@ -358,13 +347,17 @@ impl PassObserver for NearExplainer {
 }
 
 fn explain_pass(
+    late: Late,
     explanation: &mut Explanation,
     collected: Collected,
     far: &[FarStays],
     result: &mut Measured,
     further: &Measured,
 ) {
-    let Collected { usual, stays, dropped, limits } = collected;
+    let Collected { usual, mut stays, dropped, limits } = collected;
+    explanation.over_ns = late.threshold_ns(&usual);
+    // The threshold was lower where little was known.
+    stays.retain(|stay| stay.ns > explanation.over_ns);
     explanation.limits = limits;
     let far = far.first();
     match far.map(|far| &far.refused) {
@@ -431,7 +424,7 @@ impl PassObserver for FarExplainer {
     fn begin(&mut self, _: u32) {
         if self.collector.is_none() {
             let cpu = task::current_cpu().filter(|_| task::allowed_cpus().is_ok_and(|cpus| cpus.len() == 1));
-            self.collector = Some(Collector::start(Side::Far, Late::Longest, self.policy, cpu));
+            self.collector = Some(Collector::start(Side::Far, Late::Beyond(FAR_QUANTILE), self.policy, cpu));
         }
     }
 
