@@ -1,7 +1,7 @@
 //! What made a segment longer than usual: the rules that turn the timeline of its CPU into causes.
 
 use crate::event::{EventKind, Name, Vector, softirq_name};
-use crate::stay::{Slice, Stamp, Work};
+use crate::stay::{Slice, Work};
 use crate::timeline::{Activity, Span, Timeline};
 use model::{Cause, CauseClass, PathSegment};
 use std::cmp::Reverse;
@@ -260,14 +260,18 @@ fn is_receiver(name: Name) -> bool {
     ["ksoftirqd/", "napi/", "irq/"].iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// What the packet waited for since its softirq was raised, and within that softirq: causes of the way that the packet had before,
-/// together at most what it waited beyond `usual_ns`.
-pub fn deferred(received: Stamp, usual_ns: u64, place: &Place<'_>, timeline: &Timeline) -> Vec<Cause> {
-    let Some((raised_ns, softirq)) = timeline.receiving(received) else { return Vec::new() };
+/// What the packet waited for since its softirq was raised, and within that softirq, up to its receipt: causes of the way that the
+/// packet had before, together at most what it waited beyond `usual_ns`.
+pub fn deferred(
+    (raised_ns, received_ns): (u64, u64),
+    usual_ns: u64,
+    place: &Place<'_>,
+    timeline: &Timeline,
+) -> Vec<Cause> {
     let mut tally = Tally::default();
-    for span in timeline.between(raised_ns, received.at_ns) {
+    for span in timeline.between(raised_ns, received_ns) {
         match span.activity {
-            Activity::Task { tid, name, .. } if span.start_ns < softirq.start_ns => {
+            Activity::Task { tid, name, .. } => {
                 tally.add(CauseClass::SoftirqDeferred, name, tid, span.end_ns - span.start_ns);
             }
             _ => {
@@ -275,7 +279,7 @@ pub fn deferred(received: Stamp, usual_ns: u64, place: &Place<'_>, timeline: &Ti
             }
         }
     }
-    tally.settle(place, received.at_ns.saturating_sub(raised_ns).saturating_sub(usual_ns)).0
+    tally.settle(place, received_ns.saturating_sub(raised_ns).saturating_sub(usual_ns)).0
 }
 
 /// `12.3 µs`, as evidence has times.

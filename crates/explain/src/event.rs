@@ -113,8 +113,6 @@ impl Vector {
 /// Names of softirq vectors, in their order (include/linux/interrupt.h).
 const SOFTIRQS: [&str; 10] =
     ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
-/// The softirq that receives packets.
-pub const NET_RX: u8 = 3;
 
 /// The name of a softirq's vector.
 pub fn softirq_name(vector: u8) -> &'static str {

@@ -17,6 +17,8 @@ pub struct Usual {
     side: Side,
     segments: Vec<(Histogram, u64)>,
     stay: (Histogram, u64),
+    /// With the wait of the packet before it.
+    deferred_stay: Histogram,
     /// Between the driver and the stack, at the near end: both ways and the far end's stay.
     away: (Histogram, u64),
     messages: u64,
@@ -27,7 +29,7 @@ impl Usual {
     pub fn new(side: Side) -> Self {
         let empty = || (Histogram::new(), 0);
         let segments = PathSegment::ALL.iter().map(|_| empty()).collect();
-        Self { side, segments, stay: empty(), away: empty(), messages: 0 }
+        Self { side, segments, stay: empty(), deferred_stay: Histogram::new(), away: empty(), messages: 0 }
     }
 
     /// Counts a message.
@@ -38,7 +40,8 @@ impl Usual {
             }
         }
         stay.ns(self.side).into_iter().for_each(|ns| self.stay.0.record(ns));
-        away(stay).into_iter().for_each(|ns| self.away.0.record(ns));
+        stay.ns(self.side).into_iter().for_each(|ns| self.deferred_stay.record(ns + stay.deferral_ns()));
+        stay.away_ns().into_iter().for_each(|ns| self.away.0.record(ns));
         self.messages += 1;
         if self.messages.is_power_of_two() || self.messages.is_multiple_of(MEDIANS_EVERY) {
             for (histogram, median) in self.segments.iter_mut().chain([&mut self.stay, &mut self.away]) {
@@ -62,6 +65,11 @@ impl Usual {
         self.stay.0.quantile(q)
     }
 
+    /// A quantile of the stays with the wait of the packet before each, in ns.
+    pub fn deferred_stay_quantile(&self, q: f64) -> Option<u64> {
+        self.deferred_stay.quantile(q)
+    }
+
     /// The stays themselves.
     pub fn stays(&self) -> &Histogram {
         &self.stay.0
@@ -77,11 +85,6 @@ impl Usual {
 fn beyond(ns: u64, median: u64) -> u64 {
     let excess = ns.saturating_sub(median);
     if excess < LEAST_EXCESS_NS.max(median / 32) { 0 } else { excess }
-}
-
-fn away(stay: &Stay) -> Option<u64> {
-    let left = stay.at(Stage::Sent).or(stay.at(Stage::Queued))?;
-    stay.at(Stage::Received)?.at_ns.checked_sub(left.at_ns)
 }
 
 /// Explains a message at one end. `timeline` gives what a CPU did between two times, and how a thread had left it before.
@@ -108,20 +111,13 @@ pub fn explain_stay(
             causes.extend(blame(&slice, excess_ns, priority, &lane, host));
         }
     }
-    if let Some(received) = stay.at(Stage::Received) {
+    let deferral_ns = stay.deferral_ns();
+    if let Some(received) = stay.at(Stage::Received).filter(|_| deferral_ns > LEAST_EXCESS_NS) {
         let segment = if side == Side::Near { PathSegment::WireBack } else { PathSegment::WireOut };
         let place = Place { host, cpu: received.cpu, segment };
-        let raised = timeline(received.cpu, received.at_ns, received.at_ns, 0)
-            .receiving(received)
-            .map(|(raised_ns, _)| raised_ns);
-        // Not more than it was away.
-        let earliest = received.at_ns.saturating_sub(away(stay).unwrap_or(LONGEST_DEFERRAL_NS));
-        if let Some(raised_ns) =
-            raised.map(|at_ns| at_ns.max(earliest)).filter(|at_ns| at_ns + LEAST_EXCESS_NS < received.at_ns)
-        {
-            let lane = timeline(received.cpu, raised_ns, received.at_ns, 0);
-            causes.extend(deferred(received, LEAST_EXCESS_NS, &place, &lane));
-        }
+        let raised_ns = received.at_ns - deferral_ns;
+        let lane = timeline(received.cpu, raised_ns, received.at_ns, 0);
+        causes.extend(deferred((raised_ns, received.at_ns), LEAST_EXCESS_NS, &place, &lane));
     }
     let at = |stage| stay.at(stage).map_or(0, |stamp| stamp.at_ns);
     ExplainedStay {
@@ -134,9 +130,6 @@ pub fn explain_stay(
         causes,
     }
 }
-
-/// How far back the far end looks for what held a packet up before its stack received it.
-const LONGEST_DEFERRAL_NS: u64 = 10_000_000;
 
 /// A late message: its parts in the order of the path, its causes, the largest first, and the share of its excess that is named.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -11,6 +11,8 @@ pub enum Stage {
     Queued,
     /// It was given to the driver.
     Sent,
+    /// The softirq was raised in which the stack received it: packets that come while it runs come later than that.
+    Raised,
     /// The stack received it.
     Received,
     /// The thread that waits for it was woken.
@@ -22,7 +24,10 @@ pub enum Stage {
 }
 
 /// How many stages there are.
-pub const STAGES: usize = 7;
+pub const STAGES: usize = 8;
+
+/// How far back the far end looks for what held a packet up before its stack received it.
+const LONGEST_DEFERRAL_NS: u64 = 10_000_000;
 
 /// When and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -148,6 +153,19 @@ impl Stay {
     pub fn start_ns(&self, side: Side) -> u64 {
         let first = if side == Side::Near { Stage::Send } else { Stage::Received };
         self.at(first).map_or(0, |stamp| stamp.at_ns)
+    }
+
+    /// How long it was away, in ns: between the driver and the stack, at the near end.
+    pub fn away_ns(&self) -> Option<u64> {
+        let left = self.at(Stage::Sent).or(self.at(Stage::Queued))?;
+        self.at(Stage::Received)?.at_ns.checked_sub(left.at_ns)
+    }
+
+    /// How long the softirq that received it had been raised, in ns; not longer than it was away, or at the far end than 10 ms.
+    pub fn deferral_ns(&self) -> u64 {
+        let stamps = self.at(Stage::Received).zip(self.at(Stage::Raised));
+        let since_raise_ns = stamps.map_or(0, |(received, raised)| received.at_ns.saturating_sub(raised.at_ns));
+        since_raise_ns.min(self.away_ns().unwrap_or(LONGEST_DEFERRAL_NS))
     }
 
     /// The whole stay, in ns: at the near end the round trip, at the far end from the stack to the driver.

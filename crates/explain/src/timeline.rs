@@ -1,7 +1,6 @@
 //! What one CPU did over a time, without gaps or overlaps.
 
-use crate::event::{Event, EventKind, NET_RX, Name, Vector};
-use crate::stay::Stamp;
+use crate::event::{Event, EventKind, Name, Vector};
 
 /// What a CPU does at a moment. Of several that are nested it is the innermost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,8 +72,6 @@ pub struct Missing {
 pub struct Timeline {
     /// In order, each beginning where the one before ends.
     pub spans: Vec<Span>,
-    /// Softirqs: when they were raised, began and ended, and their vector.
-    pub softirqs: Vec<(u64, Span)>,
     /// Tasks that left, in order.
     pub leaves: Vec<Leave>,
     /// Run time that is missing, in order.
@@ -102,11 +99,7 @@ impl Timeline {
         for event in &events {
             let span = |activity| Span { start_ns: event.at_ns, end_ns: event.end_ns(), activity };
             match event.kind {
-                EventKind::Softirq { vector, since_raise_ns, .. } => {
-                    let span = span(Activity::Softirq { vector });
-                    softirqs.push(span);
-                    timeline.softirqs.push((event.at_ns.saturating_sub(u64::from(since_raise_ns)), span));
-                }
+                EventKind::Softirq { vector, .. } => softirqs.push(span(Activity::Softirq { vector })),
                 EventKind::Hardirq { irq, name, .. } => interrupts.push(span(Activity::Hardirq { irq, name })),
                 EventKind::Vector { vector, .. } => interrupts.push(span(Activity::Vector(vector))),
                 EventKind::Switch { from, from_state, throttled, .. } => {
@@ -143,15 +136,6 @@ impl Timeline {
     pub fn running_since(&self, at_ns: u64) -> u64 {
         let behind = self.leaves.partition_point(|leave| leave.at_ns <= at_ns);
         self.leaves[..behind].last().map_or(0, |leave| leave.at_ns)
-    }
-
-    /// When the software interrupt was raised in which a packet was received, and that itself.
-    pub fn receiving(&self, received: Stamp) -> Option<(u64, Span)> {
-        let is_it = |(_, span): &&(u64, Span)| {
-            let is_within = (span.start_ns..=span.end_ns).contains(&received.at_ns);
-            span.activity == Activity::Softirq { vector: NET_RX } && is_within
-        };
-        self.softirqs.iter().find(is_it).copied()
     }
 
     /// When the CPU took its first interrupt between two times.

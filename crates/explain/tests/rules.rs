@@ -3,8 +3,8 @@
 use model::{CauseClass, PathSegment};
 use windhover_explain::blame::{Place, blame, deferred};
 use windhover_explain::event::Vector;
-use windhover_explain::stay::{Slice, Work};
-use windhover_explain::{Event, EventKind, Name, Stamp, Timeline};
+use windhover_explain::stay::{STAGES, Slice, Work};
+use windhover_explain::{Event, EventKind, Name, Side, Stage, Stamp, Stay, Timeline, Usual, explain_stay};
 
 /// The measured thread, and the kernel priority that it has with `--policy fifo:60`.
 const ME: i32 = 10;
@@ -205,13 +205,14 @@ fn interrupts_are_blamed_for_their_own_time() {
     assert_eq!(causes, ["no-event - 190", "softirq RCU 170", "hardirq eth0 30", "ipi call_function 10"]);
 }
 
-/// Catches: the softirq that receives the packet not found, that of another time, vector or CPU found, the wait within it left out.
+/// Catches: what ran until the packet's softirq, or within it before the packet, not named; a softirq that was over before, or one
+/// without a raise, that is.
 #[test]
-fn what_a_packet_waited_for_is_that_of_its_own_softirq() {
-    let of = |events: &[Event]| -> Vec<String> {
+fn what_a_packet_waited_for_is_from_the_raise_of_its_softirq() {
+    let of = |raised_us: i64, events: &[Event]| -> Vec<String> {
         let place = Place { host: "reflector", cpu: 0, segment: PathSegment::WireOut };
         let timeline = Timeline::new(events, at(0), at(400));
-        let causes = deferred(Stamp { at_ns: at(400), cpu: 0 }, 1000, &place, &timeline);
+        let causes = deferred((at(raised_us), at(400)), 1000, &place, &timeline);
         causes
             .iter()
             .map(|cause| format!("{} {} {}", cause.class, cause.name.as_deref().unwrap_or("-"), cause.ns / 1000))
@@ -219,11 +220,45 @@ fn what_a_packet_waited_for_is_that_of_its_own_softirq() {
     };
     let hog = switch(-100, (0, RUNNABLE), 20, FIFO_80, "hog");
     let timer = hardirq(100, 50, "timer");
-    let causes = of(&[hog, timer, softirq(380, 30, 3, 300)]);
+    let causes = of(80, &[hog, timer, softirq(380, 30, 3, 300)]);
     assert_eq!(causes, ["softirq-deferred hog 250", "hardirq timer 50", "softirq NET_RX 19"]);
-    assert_eq!(of(&[hog, softirq(10, 400, 3, 1)]), ["softirq NET_RX 390"], "a packet before it took long");
-    assert_eq!(of(&[hog, softirq(380, 30, 9, 300)]), [""; 0], "RCU receives no packets");
-    assert_eq!(of(&[hog, softirq(300, 30, 3, 300)]), [""; 0], "it was over before");
+    assert_eq!(of(9, &[hog, softirq(10, 400, 3, 1)]), ["softirq NET_RX 390"], "a packet before it took long");
+    assert_eq!(of(330, &[hog, softirq(300, 30, 9, 0)]), ["softirq-deferred hog 69"], "RCU was over before");
+}
+
+/// A message at the far end that its thread answered at once, 5 µs after the stack received it.
+fn far_stay(raised_us: Option<i64>) -> Stay {
+    let mut stamps = [Stamp::default(); STAGES];
+    let mut pass = |stage: Stage, us| stamps[stage as usize].at_ns = at(us);
+    raised_us.into_iter().for_each(|us| pass(Stage::Raised, us));
+    [(Stage::Received, 400), (Stage::Returned, 401), (Stage::Send, 402), (Stage::Sent, 405)]
+        .into_iter()
+        .for_each(|(stage, us)| pass(stage, us));
+    Stay::new(7, stamps, [ME, ME])
+}
+
+/// Catches: a packet that the kernel held taken for one that the network held, also as it is not among the longest; a raise that
+/// makes the stay itself longer, so that it is blamed twice.
+#[test]
+fn a_packet_that_the_kernel_held_is_explained_from_the_raise() {
+    let mut usual = Usual::new(Side::Far);
+    (0..64).for_each(|_| usual.add(&far_stay(Some(398))));
+    assert_eq!((usual.stay_ns(), usual.deferred_stay_quantile(0.9).unwrap() / 1000), (5000, 7));
+    let events = [switch(-100, (0, RUNNABLE), 20, FIFO_80, "hog"), softirq(390, 30, 3, 300)];
+    let explain = |stay: &Stay| {
+        explain_stay(stay, &usual, NICE_0, "reflector", &mut |_, from, to, _| Timeline::new(&events, from, to))
+    };
+    let held = far_stay(Some(90));
+    assert_eq!((held.deferral_ns() / 1000, held.ns(Side::Far).unwrap() / 1000), (310, 5));
+    let explained = explain(&held);
+    let named = explained.causes.iter().map(|cause| (cause.class, cause.segment, cause.ns / 1000));
+    assert_eq!(
+        named.collect::<Vec<_>>(),
+        [(CauseClass::SoftirqDeferred, PathSegment::WireOut, 300), (CauseClass::Softirq, PathSegment::WireOut, 9)]
+    );
+    assert!(explain(&far_stay(None)).causes.is_empty(), "no softirq received it");
+    let busy = far_stay(Some(-900_000));
+    assert_eq!(busy.deferral_ns(), 10_000_000, "a softirq that goes on and on");
 }
 
 /// Catches: the threads that receive packets blamed for keeping packets waiting; time blamed twice.

@@ -53,17 +53,17 @@ const FAR_QUANTILE: f64 = 0.9;
 enum Late {
     /// Those that take longer, and longer than a quantile of their own pass: the recorder makes a pass slower.
     Over(u64, f64),
-    /// Those beyond a quantile of the stays at their end.
+    /// Those beyond a quantile of the stays at their end, with what the packet waited before it.
     Beyond(f64),
 }
 
 impl Late {
     /// From which time on a message is late, as far as is known.
     fn threshold_ns(self, usual: &Usual) -> u64 {
-        let own = |q: f64| if q > 0.0 { usual.stay_quantile(q).unwrap_or(0) } else { 0 };
         match self {
-            Self::Over(ns, q) => ns.max(own(q)),
-            Self::Beyond(q) => own(q),
+            Self::Over(ns, q) if q > 0.0 => ns.max(usual.stay_quantile(q).unwrap_or(0)),
+            Self::Over(ns, _) => ns,
+            Self::Beyond(q) => usual.deferred_stay_quantile(q).unwrap_or(0),
         }
     }
 }
@@ -71,6 +71,7 @@ impl Late {
 /// What a pass left.
 struct Collected {
     usual: Usual,
+    /// The longest first.
     stays: Vec<ExplainedStay>,
     /// Late messages that found no room.
     dropped: u64,
@@ -220,7 +221,9 @@ impl Collecting {
             0 => {}
             lost => limits.push(format!("{lost} events were overwritten before they were read")),
         }
-        Collected { usual: self.usual, stays: self.explained.into_values().collect(), dropped: self.dropped, limits }
+        let longest = self.stays.into_sorted_vec();
+        let stays = longest.into_iter().filter_map(|std::cmp::Reverse((_, seq))| self.explained.remove(&seq));
+        Collected { usual: self.usual, stays: stays.collect(), dropped: self.dropped, limits }
     }
 
     fn step(&mut self, now_ns: u64, last: bool) {
@@ -254,7 +257,8 @@ impl Collecting {
 
     /// Explains a message if it is late; whether that was some work.
     fn consider(&mut self, stay: &Stay) -> bool {
-        let ns = stay.ns(self.side).unwrap_or(0);
+        let waited_ns = if self.side == Side::Far { stay.deferral_ns() } else { 0 };
+        let ns = stay.ns(self.side).unwrap_or(0) + waited_ns;
         if ns <= self.over_ns {
             return false;
         }
@@ -444,7 +448,6 @@ impl PassObserver for FarExplainer {
 fn far_stays(collected: Collected, names: bool) -> FarStays {
     let Collected { usual, mut stays, mut limits, dropped } = collected;
     let all = stays.len();
-    stays.sort_by_key(|stay| std::cmp::Reverse(stay.ns));
     let mut bytes = 0;
     stays.retain_mut(|stay| {
         if !names {

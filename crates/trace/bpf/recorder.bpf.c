@@ -35,7 +35,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 enum { SWITCH = 1, WAKING, HARDIRQ, VECTOR, SOFTIRQ, RAN = 7, MIGRATED, PAGE_FAULT };
 /* Bits of a task's state. */
 enum { INTERRUPTIBLE = 1 };
-enum { SEND, QUEUED, SENT, RECEIVED, WOKEN, RUNNING, RETURNED, STAGES };
+enum { SEND, QUEUED, SENT, RAISED, RECEIVED, WOKEN, RUNNING, RETURNED, STAGES };
 
 struct wh_event {
 	u64 at_ns;
@@ -55,7 +55,7 @@ struct wh_cpu {
 	u64 vector_ns[VECTORS];
 	u64 softirq_ns;
 	u64 raised_ns[SOFTIRQS];
-	/* When that was raised which runs now. */
+	/* When that was raised which runs now; 0 where none does. */
 	u64 running_raised_ns;
 	u64 unused[5];
 	struct wh_event ring[EVENTS];
@@ -65,7 +65,6 @@ struct wh_message {
 	u64 seq;
 	u64 at_ns[STAGES];
 	u16 cpu[STAGES];
-	u16 unused;
 	/* Threads. */
 	u32 sender;
 	u32 receiver;
@@ -84,6 +83,7 @@ struct wh_state {
 	u64 done[MESSAGES];
 	/* Of a stream: the message that was sent last, and when data came that no call has returned yet. */
 	u64 sent_seq;
+	u64 raised_ns;
 	u64 received_ns;
 	u64 received_cpu;
 };
@@ -224,6 +224,7 @@ SEC("tp_btf/softirq_exit") int softirq_exit(u64 *ctx)
 	if (!lane || vector >= SOFTIRQS)
 		return 0;
 	u64 start = lane->softirq_ns, raised = lane->running_raised_ns;
+	lane->running_raised_ns = 0;
 	struct wh_event *event = interval(lane, cpu, SOFTIRQ, start);
 	if (event) {
 		event->sub = vector;
@@ -415,10 +416,14 @@ INLINE void frame(u64 *ctx, int stage, int outwards)
 	if (!of || !of->port)
 		return;
 	int found = in_frame(of, skb, outwards, &seq);
-	if (found == NO_MESSAGE || !this_cpu(&cpu))
+	if (found == NO_MESSAGE)
+		return;
+	struct wh_cpu *lane = this_cpu(&cpu);
+	if (!lane)
 		return;
 	if (found == NUMBERED_LATER) {
 		if (!of->received_ns) {
+			of->raised_ns = lane->running_raised_ns;
 			of->received_cpu = cpu;
 			of->received_ns = now_ns();
 		}
@@ -429,6 +434,8 @@ INLINE void frame(u64 *ctx, int stage, int outwards)
 	if (message && message->seq == seq + 1 && message->at_ns[stage])
 		return;
 	stamp(seq, stage, stage == RECEIVED && of->far, now_ns(), cpu);
+	if (stage == RECEIVED)
+		stamp(seq, RAISED, 0, lane->running_raised_ns, cpu);
 	if (stage == SENT && of->far)
 		over(of, seq);
 }
@@ -535,6 +542,7 @@ SEC("tp_btf/sys_exit") int sys_exit(u64 *ctx)
 		return 0;
 	if (of->far && of->received_ns) {
 		stamp(head.seq, RECEIVED, 1, of->received_ns, of->received_cpu);
+		stamp(head.seq, RAISED, 0, of->raised_ns, of->received_cpu);
 		of->received_ns = 0;
 	}
 	if (running) {
