@@ -28,8 +28,8 @@ const REST: Duration = Duration::from_micros(100);
 const KEPT_NS: u64 = 100_000_000;
 /// And not longer than this.
 const LONGEST_NS: u64 = 2_000_000_000;
-/// Late messages that are explained in one step, of which there are 200 a second.
-const MOST_A_STEP: usize = 200;
+/// Late messages that are explained in one step: where it came late there are many.
+const MOST_A_STEP: usize = 5_000;
 /// Before so many messages are counted, it is not known what is usual.
 const LEAST_MESSAGES: u64 = 64;
 /// Most late messages that are kept.
@@ -119,8 +119,10 @@ impl Collector {
         let over = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&over);
         let work = move || {
-            // It must not disturb what it explains: it is an ordinary thread, also because ksoftirqd is one, and goes to another CPU.
-            let _ = task::apply_policy(Policy::Other);
+            // It must not disturb what it explains, so it goes after the measured thread. Behind a busy load an ordinary thread would
+            // read too late, and real-time messages are measured beside such.
+            let own = if policy.is_real_time() { Policy::Fifo(1) } else { Policy::Other };
+            let _ = task::apply_policy(own).or_else(|_| task::apply_policy(Policy::Other));
             let moved = task::set_affinity(&task::housekeeping_cpus(cpu));
             let mut collected = Collecting::new(side, late, policy, recorder).run(&ends);
             let shares = |why| format!("the recorder shares the measured thread's CPU: {why}");

@@ -352,6 +352,10 @@ impl ProbeSpec {
         if self.capture {
             self.check_capture()?;
         }
+        if self.explain.is_some() && self.probe() == Probe::Pace && self.socket()?.protocol != Protocol::Udp {
+            let what = format!("late messages of pace over {} are not explained", self.socket()?.protocol);
+            return conflict(&what, "leave out --explain (in a plan: explain), or use udp, pingpong or rr");
+        }
         crate::foreign::check(self)?;
         crate::peer::check(self)?;
         if self.stop.max_ms == 0 || self.stop.max_count == 0 {

@@ -97,6 +97,12 @@ struct wh_thread {
 	u16 woken_cpu;
 	u16 running_cpu;
 	u16 receives;
+	/* The last wake-up that a call returned from. */
+	u64 last_woken_ns;
+	u64 last_running_ns;
+	u16 last_woken_cpu;
+	u16 last_running_cpu;
+	u32 unused;
 };
 
 struct { uint(type, ARRAY); u32 *key; struct wh_cpu *value; uint(max_entries, 64); uint(map_flags, MAPPED); } cpus SEC(".maps");
@@ -545,12 +551,25 @@ SEC("tp_btf/sys_exit") int sys_exit(u64 *ctx)
 		stamp(head.seq, RAISED, 0, of->raised_ns, of->received_cpu);
 		of->received_ns = 0;
 	}
+	struct wh_message *message = slot(head.seq);
 	if (running) {
-		stamp(head.seq, WOKEN, of->far, woken, thread->woken_cpu);
-		stamp(head.seq, RUNNING, of->far, running, thread->running_cpu);
+		thread->last_woken_ns = woken;
+		thread->last_running_ns = running;
+		thread->last_woken_cpu = thread->woken_cpu;
+		thread->last_running_cpu = thread->running_cpu;
+	} else if (message && message->seq == head.seq + 1 && message->at_ns[RECEIVED] &&
+		   message->at_ns[RECEIVED] < thread->last_running_ns) {
+		/* It came while the thread was about to run for a message before it. */
+		running = thread->last_running_ns;
+		woken = thread->last_woken_ns;
+		if (woken < message->at_ns[RECEIVED])
+			woken = message->at_ns[RECEIVED];
+	}
+	if (running) {
+		stamp(head.seq, WOKEN, of->far, woken, thread->last_woken_cpu);
+		stamp(head.seq, RUNNING, of->far, running, thread->last_running_cpu);
 	}
 	stamp(head.seq, RETURNED, of->far, now_ns(), cpu);
-	struct wh_message *message = slot(head.seq);
 	if (message)
 		message->receiver = (u32)id;
 	if (!of->far)

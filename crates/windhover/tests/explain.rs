@@ -9,7 +9,8 @@ use support::{Folder, Server, assert_code, assert_refused, run, run_directory, s
 
 const PLAN: &str = "name = \"late\"\nrepetitions = 1\nseed = 7\n[lab]\nkind = \"loopback\"\n[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n\
     [measure]\nseconds = 1\nwarmup_ms = 50\npolicy = \"fifo:10\"\nexplain = true\nexplain_over = \"150us\"\n\
-    cpu = \"CPU0;CPU1\"\n[[grid]]\nprobe = [\"pingpong\"]\nprotocol = [\"udp\", \"tcp\"]\n";
+    cpu = \"CPU0;CPU1\"\n[[grid]]\nprobe = [\"pingpong\"]\nprotocol = [\"udp\", \"tcp\"]\n\
+    [[grid]]\nprobe = [\"pace\"]\nprotocol = [\"udp\"]\nrate = [\"5k\"]\n";
 
 /// The end at which a class with a name made messages late, and how many.
 fn late_by(cell: &serde_json::Value, classes: &[&str], name: &str) -> Vec<(String, u64)> {
@@ -37,7 +38,7 @@ fn a_thread_that_takes_the_cpu_is_named_at_its_end() {
     let run_dir = run_directory(&folder.0);
     let path = run_dir.to_str().unwrap();
     let cells: serde_json::Value = serde_json::from_str(&stdout(&run(&["explain", path, "--json"]))).unwrap();
-    assert_eq!(cells.as_array().unwrap().len(), 2);
+    assert_eq!(cells.as_array().unwrap().len(), 3);
     for cell in cells.as_array().unwrap() {
         let rows = late_by(cell, &["preempted", "run-queue"], Disturbance::Hog.thread());
         let at = |end: &str| rows.iter().filter(|(host, _)| host == end).map(|(_, late)| late).sum::<u64>();
@@ -89,7 +90,8 @@ fn a_far_end_that_explains_nothing_is_named() {
 fn runs_without_an_explanation_and_wrong_times_are_refused() {
     let folder = Folder::new("explain-none");
     let plan = "name = \"t\"\n[lab]\nkind = \"loopback\"\n[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n[measure]\nseconds = 0.1\n\
-        [[grid]]\nprobe = [\"pingpong\"]\nprotocol = [\"udp\", \"tcp\"]\n";
+        [[grid]]\nprobe = [\"pingpong\"]\nprotocol = [\"udp\", \"tcp\"]\n\
+    [[grid]]\nprobe = [\"pace\"]\nprotocol = [\"udp\"]\nrate = [\"5k\"]\n";
     let file = folder.file("plan.toml", plan);
     assert_code(&run(&["campaign", "run", &file, "--output", folder.path()]), 0);
     let run_dir = run_directory(&folder.0);

@@ -15,7 +15,7 @@ const TIMED: &[Probe] = &[Pingpong, Rr, Pace];
 /// Those that keep single messages.
 const KEPT: &[Probe] = &[Pingpong, Rr, Ping, Pace, Wake];
 /// Those whose late messages can be explained.
-const EXPLAINED: &[Probe] = &[Pingpong, Rr];
+const EXPLAINED: &[Probe] = &[Pingpong, Rr, Pace];
 /// Those of them that have messages.
 const MESSAGES_KEPT: &[Probe] = &[Pingpong, Rr, Ping, Pace];
 
