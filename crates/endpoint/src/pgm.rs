@@ -79,7 +79,7 @@ pub(crate) fn run(plan: ReflectorConfig, orders: &Receiver<StartCommand>, link: 
             budget: RateBudget::new(clock.rate(), limits.max_rate_pps),
             stamp_feedback: TxStampFeedback::new(None),
             buffer: &mut buffer,
-            around: link.around(&request.end, size, &mut observers),
+            around: link.around(&request.end, (size, None), &mut observers),
         };
         let outcome = way.with_duplex(&options, loop_).map_err(failed)?;
         let after = way.counts();

@@ -10,6 +10,7 @@ use clock::Clock;
 use flow::PassObserver;
 use host::UsageSampler;
 use net::{Path, PathError, PathVisitor, Received};
+use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use wire::{StopReport, Tier};
@@ -126,6 +127,8 @@ pub(crate) struct Around<'a, F> {
     pub(crate) halt: &'a Halt,
     pub(crate) observers: &'a mut dyn PassObserver,
     pub(crate) size: u32,
+    /// The only one that carries messages.
+    pub(crate) socket: Option<RawFd>,
     pub(crate) cpu: Option<u32>,
     /// Called when messages are waited for.
     pub(crate) started: F,
@@ -153,8 +156,8 @@ pub(crate) type Loop<'a> = dyn FnMut(&mut MessageCounts, &mut dyn FnMut()) -> Re
 impl<F: FnOnce()> Around<'_, F> {
     /// Runs a loop between the samplers, after its start was announced. Not part of what is compiled for each kind of path.
     pub(crate) fn run(self, work: &mut Loop<'_>) -> SizeOutcome {
-        let Self { halt, observers, size, cpu, started } = self;
-        observers.begin(size);
+        let Self { halt, observers, size, socket, cpu, started } = self;
+        observers.begin(size, socket);
         started();
         let mut usage = UsageSampler::start(cpu);
         let mut counts = MessageCounts::default();
@@ -167,8 +170,8 @@ impl<F: FnOnce()> Around<'_, F> {
 
     /// Of a path that broke before the loop. The client gets its start all the same: the end follows, with the reason.
     pub(crate) fn broken(self, broken: PathError) -> SizeOutcome {
-        let Self { halt, observers, size, started, .. } = self;
-        observers.begin(size);
+        let Self { halt, observers, size, socket, started, .. } = self;
+        observers.begin(size, socket);
         started();
         halt.leave();
         let mut report = StopReport::default();
@@ -355,6 +358,7 @@ mod tests {
                 halt: &halt,
                 observers: &mut flow::PassObservers::new(),
                 size: 0,
+                socket: None,
                 cpu: None,
                 started: || {
                     told.fetch_add(1, Ordering::Relaxed);

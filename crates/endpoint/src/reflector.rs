@@ -18,7 +18,7 @@ use model::{EndSpec, Finding, FindingId, FrameBackend, Limits, Protocol, Receive
 use net::{DataListener, DataSocket, NetError, PathError, PathOptions};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -179,11 +179,11 @@ impl SessionLink {
     pub(crate) fn around<'a>(
         &'a self,
         end: &EndSpec,
-        size: u32,
+        (size, socket): (u32, Option<RawFd>),
         observers: &'a mut dyn PassObserver,
     ) -> Around<'a, impl FnOnce()> {
         let started = || self.report(ReflectorEvent::Started);
-        Around { halt: &self.halt, observers, size, cpu: end.cpu, started }
+        Around { halt: &self.halt, observers, size, socket, cpu: end.cpu, started }
     }
 
     pub(crate) fn report(&self, report: ReflectorEvent) {
@@ -311,7 +311,7 @@ fn run(plan: ReflectorConfig, orders: &mpsc::Receiver<StartCommand>, link: &Sess
             shape,
             pace: RateLimiter::new(clock, max_rate_pps, request.pings),
             buffer: &mut buffer,
-            around: link.around(&request.end, size, &mut observers),
+            around: link.around(&request.end, (size, data.descriptor()), &mut observers),
         };
         let outcome = match (&mut data, &request.pace) {
             (DataPath::Socket(socket), Some(asked)) => answer(socket, asked, loop_, (clock, max_rate_pps), &options)?,
@@ -358,6 +358,13 @@ pub(crate) fn summary(mut outcome: SizeOutcome, notes: &[Finding], clock: Clock)
 }
 
 impl DataPath {
+    fn descriptor(&self) -> Option<RawFd> {
+        match self {
+            Self::Socket(socket) => Some(socket.as_fd().as_raw_fd()),
+            Self::Transactions { .. } => None,
+        }
+    }
+
     fn stamp_clock(&self) -> Option<StampClock> {
         match self {
             Self::Socket(socket) => socket.stamp_clock(),

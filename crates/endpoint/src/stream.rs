@@ -70,7 +70,7 @@ impl Stream<'_> {
         let control = FlowControl::default();
         let flows: Vec<FlowProgress> = sockets.iter().map(|_| FlowProgress::default()).collect();
         let mut observers = flow::pass_observers();
-        observers.begin(size);
+        observers.begin(size, None);
         let plan = FlowPlan {
             spec: &self.stream.spec,
             end: &self.request.end,

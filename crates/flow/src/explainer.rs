@@ -112,8 +112,15 @@ impl Drop for Collector {
 
 impl Collector {
     /// Begins to record. The calling thread is one of those that measure.
-    fn start(side: Side, late: Late, policy: Policy, cpu: Option<u32>) -> Result<Self, String> {
-        let subject = subject(side).ok_or("the pass has no data socket")?;
+    fn start(
+        side: Side,
+        socket: Option<RawFd>,
+        late: Late,
+        (policy, cpu): (Policy, Option<u32>),
+    ) -> Result<Self, String> {
+        let descriptor = socket.ok_or("the pass has no data socket of its own")?;
+        let (process, port, far) = (std::process::id(), port(descriptor), side == Side::Far);
+        let subject = Subject { process, descriptor, port, far };
         let only = OnlyRecording::begin()?;
         let recorder = Recorder::start(&subject).map_err(|error| error.to_string())?;
         let over = Arc::new(AtomicBool::new(false));
@@ -148,12 +155,6 @@ fn rest(rested_ns: &Cell<u64>) {
         std::thread::sleep(REST);
         rested_ns.set(clock::monotonic_ns());
     }
-}
-
-/// The data socket of this pass: the one that was opened last.
-fn subject(side: Side) -> Option<Subject> {
-    let descriptor = net::data_sockets().into_iter().max()?;
-    Some(Subject { process: std::process::id(), descriptor, port: port(descriptor), far: side == Side::Far })
 }
 
 fn port(descriptor: RawFd) -> u16 {
@@ -312,9 +313,9 @@ impl NearExplainer {
 }
 
 impl PassObserver for NearExplainer {
-    fn begin(&mut self, _: u32) {
+    fn begin(&mut self, _: u32, socket: Option<RawFd>) {
         if let Some(late) = self.late {
-            self.collector = Some(Collector::start(Side::Near, late, self.policy, self.cpu));
+            self.collector = Some(Collector::start(Side::Near, socket, late, (self.policy, self.cpu)));
         }
     }
 
@@ -427,10 +428,11 @@ impl FarExplainer {
 }
 
 impl PassObserver for FarExplainer {
-    fn begin(&mut self, _: u32) {
+    fn begin(&mut self, _: u32, socket: Option<RawFd>) {
         if self.collector.is_none() {
             let cpu = task::current_cpu().filter(|_| task::allowed_cpus().is_ok_and(|cpus| cpus.len() == 1));
-            self.collector = Some(Collector::start(Side::Far, Late::Beyond(FAR_QUANTILE), self.policy, cpu));
+            self.collector =
+                Some(Collector::start(Side::Far, socket, Late::Beyond(FAR_QUANTILE), (self.policy, cpu)));
         }
     }
 

@@ -4,12 +4,13 @@ use crate::explainer::FarExplainer;
 use host::CounterSampler;
 use model::worker::Measured;
 use model::{Counters, Limits, Policy};
+use std::os::fd::RawFd;
 use wire::StopReport;
 
 /// Watches passes of one end. None of its calls comes while messages are measured.
 pub trait PassObserver: Send {
-    /// The measured part of a pass with messages of `size` bytes begins.
-    fn begin(&mut self, _size: u32) {}
+    /// The measured part of a pass with messages of `size` bytes begins; `socket` is the only one that carries them.
+    fn begin(&mut self, _size: u32, _socket: Option<RawFd>) {}
 
     /// The measured part is over. Fills in what was seen meanwhile.
     fn end(&mut self, _report: &mut StopReport) {}
@@ -31,8 +32,8 @@ pub trait PassObserver: Send {
 pub type PassObservers = Vec<Box<dyn PassObserver>>;
 
 impl PassObserver for PassObservers {
-    fn begin(&mut self, size: u32) {
-        self.iter_mut().for_each(|one| one.begin(size));
+    fn begin(&mut self, size: u32, socket: Option<RawFd>) {
+        self.iter_mut().for_each(|one| one.begin(size, socket));
     }
 
     fn end(&mut self, report: &mut StopReport) {
@@ -70,7 +71,7 @@ pub fn far_observers(explain: Option<(&Limits, Policy)>) -> PassObservers {
 struct HostCounters(Option<CounterSampler>);
 
 impl PassObserver for HostCounters {
-    fn begin(&mut self, _: u32) {
+    fn begin(&mut self, _: u32, _: Option<RawFd>) {
         self.0 = Some(CounterSampler::start());
     }
 

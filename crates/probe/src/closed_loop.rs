@@ -88,6 +88,7 @@ impl Engine for ClosedLoop<'_> {
             recorder: &mut recorder,
             live: context.live.is_some().then(|| &*context.progress),
             size,
+            socket: data_path.descriptor(),
             observers,
             began: 0,
             width_percent: None,

@@ -6,6 +6,7 @@ use model::{LiveInterval, PgmCarrier, ProbeSpec, Protocol};
 use net::capture::{Flow, GroupCarrier, GroupFlow};
 use std::fmt;
 use std::net::SocketAddr;
+use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -117,7 +118,7 @@ impl LiveProgress {
 pub(crate) struct LiveLine(pub Arc<LiveProgress>);
 
 impl PassObserver for LiveLine {
-    fn begin(&mut self, size: u32) {
+    fn begin(&mut self, size: u32, _: Option<RawFd>) {
         self.0.begin(size);
     }
 }

@@ -358,7 +358,7 @@ mod tests {
             self.0 += 1;
             let spec = ProbeSpec::new(model::Probe::Pingpong, model::Protocol::Udp);
             let mut parts = document::tests::parts(&spec, &[]);
-            observers.begin(64);
+            observers.begin(64, None);
             observers.end(&mut parts.own);
             parts.own.counters.tcp_retransmits = u64::from(self.0);
             Ok(Some(PassDone { parts, failure: None, saturated: false }))
@@ -375,7 +375,7 @@ mod tests {
     }
 
     impl PassObserver for Explains {
-        fn begin(&mut self, _: u32) {
+        fn begin(&mut self, _: u32, _: Option<std::os::fd::RawFd>) {
             self.calls.push(if self.is_further { "begin further" } else { "begin" });
         }
 

@@ -54,7 +54,7 @@ impl Engine for Foreign<'_> {
             session.prove(spec.socket()?.protocol, || Ok(()))?;
             session.start(pass.size, pass.size, pass.explains)?;
         }
-        observers.begin(pass.size);
+        observers.begin(pass.size, None);
         let mut map = MapRecorder::new(self.clock);
         let started_ns = clock::realtime_ns();
         worker.say(foreign::START)?;

@@ -8,6 +8,7 @@ use model::worker::{ProbeTask, Target};
 use model::{EndSpec, Probe, ProbeSpec, SocketSpec};
 use net::{DataSocket, NetError};
 use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
 use std::time::Duration;
 use wire::{Key, OpenRequest, Opened, PaceRequest, data};
 
@@ -35,6 +36,14 @@ pub(crate) struct Peer {
 }
 
 impl DataPath {
+    /// The only descriptor that carries messages.
+    pub(crate) fn descriptor(&self) -> Option<RawFd> {
+        match self {
+            Self::Data(socket) => Some(socket.as_fd().as_raw_fd()),
+            Self::ConnectEach(_) | Self::Echo(_) => None,
+        }
+    }
+
     /// Datagrams that our socket dropped so far for want of room.
     pub(crate) fn dropped(&self) -> u64 {
         match self {

@@ -10,6 +10,7 @@ use host::UsageSampler;
 use model::{ClockMap, Gap, Probe, ProbeSpec, Sample, SampleFlags, StopRule, Warmup};
 use net::{Path, PathVisitor};
 use record::Recorder;
+use std::os::fd::RawFd;
 use wire::StopReport;
 
 /// What one size's loop needs. Made before the path is.
@@ -20,6 +21,8 @@ pub(crate) struct SizeLoop<'r, 'a> {
     /// Updated between batches for the live view.
     pub live: Option<&'r LiveProgress>,
     pub size: u32,
+    /// The only one that carries messages.
+    pub socket: Option<RawFd>,
     pub observers: &'r mut dyn PassObserver,
     pub recorder: &'r mut Recorder,
     /// When the measured part began, in ticks.
@@ -66,7 +69,7 @@ impl SizeLoop<'_, '_> {
         // All memory of the measured part is taken before the usage sampler starts: its page faults are the loop's.
         let mut rates = Vec::with_capacity(stop::MAX_PASSES);
         let mut map = MapRecorder::new(self.clock);
-        self.observers.begin(self.size);
+        self.observers.begin(self.size, self.socket);
         task::prefault_stack(128 * 1024);
         let mut usage = UsageSampler::start(self.spec.initiator.cpu);
         self.began = self.clock.now();

@@ -138,7 +138,7 @@ impl Stream<'_> {
         };
         let place = || driver::place_thread(end.cpu, end.policy, Some(longest(task)));
         let mut map = MapRecorder::new(clock);
-        observers.begin(size);
+        observers.begin(size, None);
         let (ends, managed) = flow::run(plan, place, ProbeError::from, || {
             let mut done = Managed::default();
             let mut watch = TcpWatch::new(senders.iter().copied());

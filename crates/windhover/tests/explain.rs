@@ -5,7 +5,9 @@
 mod support;
 
 use load::{Disturbance, Disturber};
-use support::{Folder, Server, assert_code, assert_refused, run, run_directory, stdout, windhover};
+use std::process::Stdio;
+use std::time::Duration;
+use support::{Folder, Server, assert_code, assert_refused, documents, run, run_directory, stdout, windhover};
 
 const PLAN: &str = "name = \"late\"\nrepetitions = 1\nseed = 7\n[lab]\nkind = \"loopback\"\n[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n\
     [measure]\nseconds = 1\nwarmup_ms = 50\npolicy = \"fifo:10\"\nexplain = true\nexplain_over = \"150us\"\n\
@@ -70,6 +72,32 @@ fn a_thread_that_takes_the_cpu_is_named_at_its_end() {
     assert!(one.starts_with("cpu=") && one.contains("near-send") && one.contains("near-receive"), "{one}");
     assert_refused(&["explain", path, "--message", "999999999"], 2, &["999999999", "windhover explain"]);
     assert_refused(&["explain", path, "--cell", "sctp"], 2, &["sctp"]);
+}
+
+/// Catches: an endpoint that follows the socket that was opened last, which is another client's: what it explains then has other
+/// numbers, or is of messages of which there are few.
+#[test]
+fn an_endpoint_explains_the_messages_of_the_client_that_asked() {
+    let cpus: Vec<String> = task::allowed_cpus().unwrap().iter().map(|cpu| cpu.to_string()).collect();
+    assert!(cpus.len() > 1, "needs two CPUs");
+    let server = Server::start(&["--explain", "--explain-names"]);
+    let hog = Disturber::start(Disturbance::Hog, cpus[1].parse().unwrap()).unwrap();
+    let ends = ["--cpu", &cpus[0], "--remote-cpu", &cpus[1], "--policy", "fifo:10"];
+    let explained = ["--seconds", "1.5", "--explain", "--explain-over", "150us", "--json"];
+    let asked = windhover(&[&["pingpong", "udp", &server.address][..], &ends, &explained].concat())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The other one's socket is opened while the first pass goes on.
+    std::thread::sleep(Duration::from_millis(700));
+    let other = run(&["pingpong", "udp", &server.address, "--seconds", "4", "--sleep-gap", "100000"]);
+    let asked = asked.wait_with_output().unwrap();
+    hog.finish().unwrap();
+    assert_code(&other, 0);
+    let result = documents(&asked).pop().unwrap();
+    let rows = late_by(&result, &["preempted", "run-queue"], Disturbance::Hog.thread());
+    let far: u64 = rows.iter().filter(|(host, _)| host == "reflector").map(|(_, late)| late).sum();
+    assert!(far >= 20, "{rows:?}, {}", result["explanation"]);
 }
 
 /// Catches: a far end that records without its owner's leave, a refusal that ends the measurement or is not shown.

@@ -57,6 +57,7 @@ fn play(shape: LoopShape, pps: u32, acts: Vec<Act>) -> (SizeOutcome, Vec<Vec<u8>
             halt: &halt,
             observers: &mut flow::PassObservers::new(),
             size: 0,
+            socket: None,
             cpu: None,
             started: || told += 1,
         },

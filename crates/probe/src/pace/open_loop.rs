@@ -152,7 +152,7 @@ impl OpenLoop<'_> {
         }
         let live = self.context.live.as_ref().filter(|_| self.task.live && paced.is_some());
         let mut ended = None;
-        observers.begin(pass.size);
+        observers.begin(pass.size, None);
         let mut done = self.send_and_receive(pass, schedule, length_ns, paced.as_deref_mut(), flags, &mut ended)?;
         observers.end(&mut done.own);
         if let (Some(paced), Some(live)) = (paced, live) {

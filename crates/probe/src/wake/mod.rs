@@ -138,7 +138,7 @@ impl WakeUps<'_> {
             barrier: &barrier,
         };
         let mut map = MapRecorder::new(self.clock);
-        observers.begin(0);
+        observers.begin(0, None);
         std::thread::scope(|scope| {
             let mut threads: Vec<ScopedJoinHandle<'_, Result<SleeperReport, ProbeError>>> = Vec::new();
             for ((number, cpu), ring) in self.cpus.iter().enumerate().zip(producers) {
