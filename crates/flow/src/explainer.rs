@@ -1,6 +1,7 @@
 //! Why messages are late: a recorder around a pass, and a thread beside it that explains each late message soon after it is over.
 
 use crate::PassObserver;
+use crate::windows::WorstWindows;
 use explain::blame::TRACER;
 use explain::{Explained, Side, Stay, Timeline, Usual, explain_stay, join};
 use model::result::Outlier;
@@ -41,7 +42,8 @@ const MOST_SENT_BYTES: usize = 700_000;
 const MOST_CAUSES: usize = 64;
 const MOST_NS: u64 = 3_600_000_000_000;
 const MOST_LETTERS: usize = 100;
-/// The end that answers, as causes have it.
+/// The ends, as causes have them.
+const NEAR: &str = "initiator";
 const FAR: &str = "reflector";
 /// Late messages that are stored with their segments and causes: the worst.
 const MOST_STORED: usize = 500;
@@ -73,6 +75,7 @@ struct Collected {
     usual: Usual,
     /// The longest first.
     stays: Vec<ExplainedStay>,
+    windows: WorstWindows,
     /// Late messages that found no room.
     dropped: u64,
     /// Why less is known than could be.
@@ -184,6 +187,7 @@ struct Collecting {
     /// The worst, the least of them first.
     stays: BinaryHeap<std::cmp::Reverse<(u64, u64)>>,
     explained: std::collections::BTreeMap<u64, ExplainedStay>,
+    windows: WorstWindows,
     dropped: u64,
 }
 
@@ -202,6 +206,7 @@ impl Collecting {
             rested_ns: Cell::new(0),
             stays: BinaryHeap::new(),
             explained: std::collections::BTreeMap::new(),
+            windows: WorstWindows::default(),
             dropped: 0,
         }
     }
@@ -225,8 +230,8 @@ impl Collecting {
             lost => limits.push(format!("{lost} events were overwritten before they were read")),
         }
         let longest = self.stays.into_sorted_vec();
-        let stays = longest.into_iter().filter_map(|std::cmp::Reverse((_, seq))| self.explained.remove(&seq));
-        Collected { usual: self.usual, stays: stays.collect(), dropped: self.dropped, limits }
+        let stays = longest.into_iter().filter_map(|std::cmp::Reverse((_, seq))| self.explained.remove(&seq)).collect();
+        Collected { usual: self.usual, stays, windows: self.windows, dropped: self.dropped, limits }
     }
 
     fn step(&mut self, now_ns: u64, last: bool) {
@@ -281,11 +286,14 @@ impl Collecting {
             None => 120,
         };
         let (recorder, rested_ns, host) =
-            (&self.recorder, &self.rested_ns, if self.side == Side::Near { "initiator" } else { FAR });
+            (&self.recorder, &self.rested_ns, if self.side == Side::Near { NEAR } else { FAR });
         let explained = explain_stay(stay, &self.usual, priority, host, &mut |cpu, from_ns, to_ns, thread| {
             rest(rested_ns);
             Timeline::new(&recorder.events(cpu, from_ns, to_ns, thread), from_ns, to_ns)
         });
+        if self.side == Side::Near {
+            self.windows.offer(stay, ns, |cpu, from_ns, to_ns| recorder.events(cpu, from_ns, to_ns, 0));
+        }
         self.stays.push(std::cmp::Reverse((ns, stay.seq)));
         self.explained.insert(stay.seq, explained);
         true
@@ -361,10 +369,11 @@ fn explain_pass(
     result: &mut Measured,
     further: &Measured,
 ) {
-    let Collected { usual, mut stays, dropped, limits } = collected;
+    let Collected { usual, mut stays, windows, dropped, limits } = collected;
     explanation.over_ns = late.threshold_ns(&usual);
     // The threshold was lower where little was known.
     stays.retain(|stay| stay.ns > explanation.over_ns);
+    result.windows = windows.finish(NEAR);
     explanation.limits = limits;
     let far = far.first();
     match far.map(|far| &far.refused) {
@@ -450,7 +459,7 @@ impl PassObserver for FarExplainer {
 
 /// What goes over the control session: the longest stays first, as far as there is room.
 fn far_stays(collected: Collected, names: bool) -> FarStays {
-    let Collected { usual, mut stays, mut limits, dropped } = collected;
+    let Collected { usual, mut stays, mut limits, dropped, .. } = collected;
     let all = stays.len();
     let mut bytes = 0;
     stays.retain_mut(|stay| {
@@ -528,7 +537,13 @@ mod tests {
             (0..101).for_each(|seq| usual.add(&Stay::new(seq, Default::default(), [1, 1])));
             usual
         };
-        let collected = || Collected { usual: usual(), stays: vec![stay()], dropped: 3, limits: Vec::new() };
+        let collected = || Collected {
+            usual: usual(),
+            stays: vec![stay()],
+            windows: WorstWindows::default(),
+            dropped: 3,
+            limits: Vec::new(),
+        };
         let hidden = serde_json::to_string(&far_stays(collected(), false)).unwrap();
         assert!(
             !hidden.contains("secret") && !hidden.contains("4711") && hidden.contains("3 stays found no room"),

@@ -4,6 +4,7 @@
 
 mod explainer;
 mod observer;
+mod windows;
 
 use clock::Clock;
 pub use explainer::NearExplainer;

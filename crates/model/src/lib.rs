@@ -46,6 +46,7 @@ pub mod text;
 pub mod usage;
 pub mod verdict;
 pub mod wake;
+pub mod window;
 pub mod worker;
 
 pub use cause::{
@@ -86,6 +87,7 @@ pub use stream::{Direction, StreamSpec};
 pub use usage::{Counters, EndUsage};
 pub use verdict::{Finding, FindingId, Verdict};
 pub use wake::{WakeReport, WakeSpec, WakeThread};
+pub use window::{EventWindow, KernelEvent};
 pub use worker::{WorkerEvent, WorkerSpec};
 
 /// Format number of every document that this version writes.

@@ -125,6 +125,9 @@ pub struct Measured {
     /// The worst messages and those over the threshold.
     #[serde(default)]
     pub outliers: Vec<Outlier>,
+    /// The kernel's events around the worst of the messages that were explained.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<crate::EventWindow>,
     /// What happened when, as far as the probe knows it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<crate::Event>,
@@ -139,7 +142,8 @@ pub struct Measured {
 impl Measured {
     /// A result with nothing beside it.
     pub fn new(result: ResultDocument) -> Self {
-        Self { result, hlog: String::new(), outliers: Vec::new(), events: Vec::new(), raw: None, capture: None }
+        let (hlog, outliers) = (String::new(), Vec::new());
+        Self { result, hlog, outliers, windows: Vec::new(), events: Vec::new(), raw: None, capture: None }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{Folder, StoreError, folder, rundir};
 use flate2::{Compression, write::GzEncoder};
 use model::result::{Outlier, Series};
 use model::worker::Measured;
-use model::{Event, Finding, FindingId, ResultDocument};
+use model::{Event, EventWindow, Finding, FindingId, ResultDocument};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,6 +29,8 @@ pub struct CellFiles<'a> {
     pub hlog: &'a str,
     /// `NNNN.outliers.jsonl`; no file when empty.
     pub outliers: &'a [Outlier],
+    /// `NNNN.windows.jsonl`; no file when empty.
+    pub windows: &'a [EventWindow],
     /// `NNNN.events.jsonl`, beside one `loss` for each lost outlier; no file when there are none.
     pub events: &'a [Event],
     /// `NNNN.raw.gz`: base64 as a worker sends it; stored decoded and compressed.
@@ -45,6 +47,7 @@ impl<'a> CellFiles<'a> {
             result: &measured.result,
             hlog: &measured.hlog,
             outliers: &measured.outliers,
+            windows: &measured.windows,
             events,
             raw: measured.raw.as_deref(),
             capture: measured.capture.as_deref(),
@@ -106,6 +109,7 @@ fn write_all(cells: &Folder, index: u32, files: &CellFiles<'_>, to_come: u32) ->
     };
     put(".hlog", files.hlog.as_bytes())?;
     put(".outliers.jsonl", &lines("outlier", files.outliers)?)?;
+    put(".windows.jsonl", &lines("window", files.windows)?)?;
     put(".series.jsonl", &lines("series", &intervals(&files.result.series))?)?;
     let losses = files.outliers.iter().filter(|outlier| outlier.lost).map(loss);
     let events: Vec<Event> = files.events.iter().cloned().chain(losses).collect();
@@ -239,6 +243,14 @@ pub fn outliers(run: &Path, index: u32) -> Result<Vec<Outlier>, StoreError> {
 pub fn explained(run: &Path, index: u32) -> Result<Vec<Outlier>, StoreError> {
     let all: Vec<Outlier> = read_lines(&path(run, index, ".outliers.jsonl"))?;
     Ok(all.into_iter().filter(|message| !message.segments.is_empty()).collect())
+}
+
+/// The kernel's events around the worst explained messages of a cell; none where the cell has no such file.
+///
+/// # Errors
+/// [`StoreError::DamagedLine`], [`StoreError::Read`].
+pub fn windows(run: &Path, index: u32) -> Result<Vec<EventWindow>, StoreError> {
+    read_lines(&path(run, index, ".windows.jsonl"))
 }
 
 /// What happened while a cell of a run directory was measured; none where the cell has no such file.

@@ -3,7 +3,7 @@
 
 use crate::{cell, journal, read};
 use model::result::{Outlier, Series};
-use model::{Event, Plan, ResultDocument};
+use model::{Event, EventWindow, Plan, ResultDocument};
 use stats::interval_log::{Lines, Units};
 use std::path::Path;
 
@@ -42,7 +42,7 @@ pub fn hlog(bytes: &[u8]) {
     }
 }
 
-/// `cells/NNNN.outliers.jsonl`, `.events.jsonl`, and series as documents have them: what is read is written and read the same.
+/// `cells/NNNN.outliers.jsonl`, `.windows.jsonl`, `.events.jsonl`, and series as documents have them: what is read is written and read the same.
 pub fn cell_lines(bytes: &[u8]) {
     fn one<T: serde::de::DeserializeOwned + serde::Serialize>(bytes: &[u8]) {
         let path = Path::new("0001.jsonl");
@@ -52,6 +52,7 @@ pub fn cell_lines(bytes: &[u8]) {
         }
     }
     one::<Outlier>(bytes);
+    one::<EventWindow>(bytes);
     one::<Event>(bytes);
     one::<Series>(bytes);
 }

@@ -11,6 +11,7 @@
 //!   cells/NNNN.json             model::ResultDocument of one repetition, in execution order
 //!   cells/NNNN.hlog             HdrHistogram interval log (V2)
 //!   cells/NNNN.outliers.jsonl   model::result::Outlier, one a line
+//!   cells/NNNN.windows.jsonl    model::EventWindow, one a line; only of cells that were explained
 //!   cells/NNNN.series.jsonl     one line an interval of each end
 //!   cells/NNNN.events.jsonl     model::Event, one a line; only when there are any
 //!   cells/NNNN.raw.gz          raw samples, gzip; only when asked for and while the disk has room for them
@@ -41,7 +42,7 @@ mod schema;
 mod time;
 mod whole;
 
-pub use cell::{CellFiles, events, explained, outliers};
+pub use cell::{CellFiles, events, explained, outliers, windows};
 pub use csv::{CsvColumns, CsvRow, csv, csv_line};
 pub use error::StoreError;
 pub use folder::Folder;

@@ -291,6 +291,7 @@ pub(crate) fn write(
             result: &measured.result,
             hlog: &measured.hlog,
             outliers: &measured.outliers,
+            windows: &[],
             events: &measured.events,
             raw: None,
             capture: None,

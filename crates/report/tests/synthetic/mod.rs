@@ -208,6 +208,7 @@ pub(crate) fn run(parent: &Path, name: &str, cells: &[Files]) -> PathBuf {
             result: &cell.result,
             hlog: &cell.hlog,
             outliers: &cell.outliers,
+            windows: &[],
             events: &cell.events,
             raw: None,
             capture: None,
