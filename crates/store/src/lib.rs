@@ -40,6 +40,7 @@ mod rundir;
 mod samples;
 mod schema;
 mod time;
+mod trace;
 mod whole;
 
 pub use cell::{CellFiles, events, explained, outliers, windows};
@@ -53,4 +54,5 @@ pub use rundir::{RunDir, kernel_config_file};
 pub use samples::{check_samples, write_samples};
 pub use schema::schemas;
 pub use time::utc_text;
+pub use trace::{TracedMessage, chrome_trace, trace_text};
 pub use whole::{WholeRun, write_whole};

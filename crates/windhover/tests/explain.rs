@@ -70,6 +70,7 @@ fn a_thread_that_takes_the_cpu_is_named_at_its_end() {
     let seq = message["seq"].as_u64().unwrap().to_string();
     let one = stdout(&run(&["explain", path, "--message", &seq]));
     assert!(one.starts_with("cpu=") && one.contains("near-send") && one.contains("near-receive"), "{one}");
+    exports_hold_the_worst_messages(&folder, path, &seq);
     assert_refused(&["explain", path, "--message", "999999999"], 2, &["999999999", "windhover explain"]);
     assert_refused(&["explain", path, "--cell", "sctp"], 2, &["sctp"]);
 }
@@ -98,6 +99,57 @@ fn an_endpoint_explains_the_messages_of_the_client_that_asked() {
     let rows = late_by(&result, &["preempted", "run-queue"], Disturbance::Hog.thread());
     let far: u64 = rows.iter().filter(|(host, _)| host == "reflector").map(|(_, late)| late).sum();
     assert!(far >= 20, "{rows:?}, {}", result["explanation"]);
+}
+
+/// Windows are of the worst messages and have the thread that took the CPU, in both forms and before the message came back.
+fn exports_hold_the_worst_messages(folder: &Folder, path: &str, seq: &str) {
+    let file = |name: &str| format!("{}/{name}", folder.path());
+    let windows = store::windows(path.as_ref(), 1).unwrap();
+    let mut worst: Vec<u64> =
+        store::explained(path.as_ref(), 1).unwrap().iter().map(|message| message.rtt_ns).collect();
+    worst.sort_unstable_by_key(|ns| std::cmp::Reverse(*ns));
+    worst.truncate(20);
+    let rtt_ns = |window: &model::EventWindow| window.end_ns - window.sent_ns - 200_000;
+    assert_eq!(windows.iter().map(rtt_ns).collect::<Vec<_>>(), worst, "from the send call to the end, and 0.2 ms");
+    assert!(windows.iter().all(|window| window.events.iter().any(|event| event.event == "sched_switch")));
+    let (json, text) = (file("late.json"), file("late.txt"));
+    assert_code(&run(&["explain", path, "--message", seq, "--export", &json]), 0);
+    let trace: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    let slices = || trace["traceEvents"].as_array().unwrap().iter().filter(|event| event["ph"] == "X");
+    let names: Vec<&str> = slices().map(|slice| slice["name"].as_str().unwrap()).collect();
+    assert!(["near-send", "measure"].iter().all(|name| names.contains(name)), "{names:?}");
+    // Segments have the times of the message, and slices of a thread nest.
+    let all: Vec<(u64, f64, f64)> = slices()
+        .map(|slice| {
+            let at = slice["ts"].as_f64().unwrap();
+            (slice["tid"].as_u64().unwrap(), at, at + slice["dur"].as_f64().unwrap())
+        })
+        .collect();
+    for (place, (thread, start, end)) in all.iter().enumerate() {
+        let crosses = |(other, from, to): &&(u64, f64, f64)| {
+            other == thread && from > start && *from < end - 1e-6 && *to > end + 1e-6
+        };
+        assert_eq!(all[place..].iter().find(crosses), None, "{start} {end}");
+    }
+    assert_code(&run(&["explain", path, "--export", &text]), 0);
+    let lines = std::fs::read_to_string(&text).unwrap();
+    assert!(lines.contains(Disturbance::Hog.thread()) && lines.contains("sched_switch:"), "{} B", lines.len());
+    assert_refused(&["explain", path, "--export", &text], 2, &["late.txt exists", "--force"]);
+    assert_code(&run(&["explain", path, "--export", &text, "--force"]), 0);
+    assert_refused(&["explain", path, "--export", &file("late.pdf")], 2, &[".json", ".txt"]);
+    assert_refused(
+        &["explain", path, "--message", "999999999", "--export", &file("none.txt")],
+        2,
+        &["999999999", "20 slowest"],
+    );
+    for index in [1, 2, 3] {
+        std::fs::write(format!("{path}/cells/000{index}.windows.jsonl"), "{\"seq\":").unwrap();
+    }
+    assert_refused(&["explain", path, "--export", &file("none.txt")], 2, &["windows.jsonl", "line 1"]);
+    for index in [1, 2, 3] {
+        std::fs::remove_file(format!("{path}/cells/000{index}.windows.jsonl")).unwrap();
+    }
+    assert_refused(&["explain", path, "--export", &file("none.txt")], 2, &["these cells", "earlier versions"]);
 }
 
 /// Catches: a far end that records without its owner's leave, a refusal that ends the measurement or is not shown.

@@ -17,12 +17,19 @@ pub(crate) struct Explain {
     /// Only the message with this number: its way through both ends, and what held it up
     #[arg(long, value_name = "SEQ")]
     pub(crate) message: Option<u64>,
+    /// Write the kernel's events around the message, or around the worst messages, to a file: .json for Perfetto and chrome://tracing,
+    /// .txt as trace-cmd prints them
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub(crate) export: Option<PathBuf>,
+    /// With --export: replace the file
+    #[arg(long, requires = "export")]
+    pub(crate) force: bool,
     /// Print JSON: the causes and the worst messages of each cell
     #[arg(long)]
     pub(crate) json: bool,
     /// Make messages late on this host, in known ways and at known times, and count how many get the right cause; exit code 3 where
     /// too few do
-    #[arg(long, conflicts_with_all = ["run", "cell", "message", "json"])]
+    #[arg(long, conflicts_with_all = ["run", "cell", "message", "export", "json"])]
     pub(crate) self_test: bool,
     /// Late messages of each kind and end in the self-test, about
     #[arg(long, value_name = "N", requires = "self_test", default_value_t = 200, value_parser = clap::value_parser!(u32).range(10..=500))]

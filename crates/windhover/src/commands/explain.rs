@@ -2,17 +2,27 @@
 
 use super::report::unread;
 use crate::cli::explain::Explain;
-use crate::output::{Failure, Output, width};
+use crate::output::{Failure, Output, width, write_file};
 use anyhow::anyhow;
 use model::result::Outlier;
 use model::run::RunStep;
+use model::text::visible;
 use model::{Explanation, ResultDocument};
 use report::ReportError;
 use report::charts;
+use std::path::Path;
+use store::TracedMessage;
+
+/// Writes the events around some messages in another tool's form.
+type Form = fn(&[TracedMessage<'_>]) -> String;
+
+const FORMS: [(&str, Form); 2] = [("json", store::chrome_trace), ("txt", store::trace_text)];
 
 /// What is known of one repetition of a cell.
 #[derive(serde::Serialize)]
 struct Cell<'a> {
+    #[serde(skip)]
+    index: u32,
     cell: &'a str,
     repetition: u32,
     explanation: &'a Explanation,
@@ -32,7 +42,10 @@ pub(crate) fn run(arguments: &Explain, output: &Output) -> Result<u8, Failure> {
     for (step, result) in run.results.iter().filter(of_it) {
         let Some(explanation) = &result.explanation else { continue };
         let messages = store::explained(&run.path, step.index)?;
-        cells.push((result, Cell { cell: &step.cell, repetition: step.repetition, explanation, messages }));
+        cells.push((
+            result,
+            Cell { index: step.index, cell: &step.cell, repetition: step.repetition, explanation, messages },
+        ));
     }
     if cells.is_empty() {
         let which =
@@ -41,6 +54,9 @@ pub(crate) fn run(arguments: &Explain, output: &Output) -> Result<u8, Failure> {
         return Err(Failure::usage(anyhow!(
             "{which} {verb} explained: measure it with --explain, or with explain = true in its plan"
         )));
+    }
+    if let Some(file) = &arguments.export {
+        return export(&run, &cells, file, arguments, output);
     }
     if let Some(seq) = arguments.message {
         return message(&mut cells, seq, arguments.json, output);
@@ -79,5 +95,48 @@ fn message(cells: &mut [(&ResultDocument, Cell<'_>)], seq: u64, json: bool, outp
             output.result(&report::message_text(message, width()))?;
         }
     }
+    Ok(0)
+}
+
+/// Writes the windows of the one message, or all of them, to a file whose ending says in which form.
+fn export(
+    run: &store::Run,
+    cells: &[(&ResultDocument, Cell<'_>)],
+    file: &Path,
+    arguments: &Explain,
+    output: &Output,
+) -> Result<u8, Failure> {
+    let Some((_, form)) = FORMS.iter().find(|(ending, _)| file.extension().is_some_and(|known| known == *ending))
+    else {
+        refuse!(
+            "{}: --export writes .json (Perfetto) and .txt (as trace-cmd): choose one of these endings",
+            file.display()
+        );
+    };
+    if file.exists() && !arguments.force {
+        refuse!("{} exists: name another file with --export, or give --force", file.display());
+    }
+    let windows = |(_, cell): &(&ResultDocument, Cell<'_>)| store::windows(&run.path, cell.index);
+    let windows: Vec<_> =
+        cells.iter().map(windows).collect::<Result<_, _>>().map_err(|error| Failure::new(error.exit_code(), error))?;
+    let mut messages = Vec::new();
+    for ((_, cell), window) in
+        cells.iter().zip(&windows).flat_map(|(cell, windows)| windows.iter().map(move |window| (cell, window)))
+    {
+        if arguments.message.is_none_or(|seq| seq == window.seq) {
+            let title = format!("{}, repetition {}", cell.cell, cell.repetition);
+            let message = cell.messages.iter().find(|message| message.seq == window.seq);
+            messages.push(TracedMessage { title, window, message });
+        }
+    }
+    if messages.is_empty() {
+        let what = arguments.message.map_or_else(|| "these cells".to_owned(), |seq| format!("message {seq}"));
+        refuse!(
+            "no events of {what} were kept: a repetition keeps those of its 20 slowest messages, which windhover explain RUN lists \
+             first; runs of earlier versions have none"
+        );
+    }
+    write_file(file, visible(&form(&messages)).as_bytes(), true)?;
+    output.note(format_args!("export: {}, {} messages", file.display(), messages.len()));
     Ok(0)
 }
