@@ -1,9 +1,12 @@
-//! Why messages of a cell were late: the explanations of its repetitions added up, and causes added up by class.
+//! Why messages of a cell were late: the explanations of its repetitions added up, causes added up by class, and what changed between
+//! two cells.
 
 use crate::combine::centre;
 use crate::text::{each_once, whole};
 use model::quantity::Unit;
 use model::{Blame, CauseClass, Explanation, ResultDocument};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// What all causes of one class cost, at all ends together.
@@ -60,6 +63,59 @@ pub fn by_class<'a>(explanation: &'a Explanation) -> Vec<ClassLoss<'a>> {
     let mut losses: Vec<ClassLoss<'a>> = classes.into_iter().map(of_class).collect();
     losses.sort_by_key(|loss| std::cmp::Reverse(loss.lost_ns));
     losses
+}
+
+/// A class with a smaller share of all that changed is not listed.
+const WORTH_A_ROW: f64 = 0.1;
+
+/// What late messages lost on both sides of a comparison, in ns per message of the explaining passes; without the recorder, as in
+/// [`lost_ns`].
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct CauseChanges {
+    /// On the first side a message is late if its round trip is longer, in ns.
+    pub a_over_ns: u64,
+    /// The same on the second side. With another limit other messages count as late, and losses are not comparable.
+    pub b_over_ns: u64,
+    /// What a message lost on average on the first side, in ns.
+    pub a_ns: f64,
+    /// The same on the second side.
+    pub b_ns: f64,
+    /// The classes of causes with at least 10 % of all that changed, the largest change first.
+    pub classes: Vec<CauseChange>,
+}
+
+/// What one class of causes took from a message on average.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct CauseChange {
+    /// The class.
+    pub class: CauseClass,
+    /// On the first side, in ns.
+    pub a_ns: f64,
+    /// On the second side, in ns.
+    pub b_ns: f64,
+    /// b - a, in ns.
+    pub difference_ns: f64,
+}
+
+/// What changed between the results of two sides; `None` where the messages of one were not explained.
+pub(crate) fn changes(a: &[&ResultDocument], b: &[&ResultDocument]) -> Option<CauseChanges> {
+    let explained = |used| combined(used).filter(|explanation| explanation.messages > 0);
+    let (a, b) = (explained(a)?, explained(b)?);
+    let mut found: BTreeMap<CauseClass, [f64; 2]> = BTreeMap::new();
+    for (side, explanation) in [&a, &b].into_iter().enumerate() {
+        for blame in of_the_cell(explanation) {
+            found.entry(blame.class).or_default()[side] += blame.lost_ns as f64 / explanation.messages as f64;
+        }
+    }
+    let change =
+        |(class, [a_ns, b_ns]): (CauseClass, [f64; 2])| CauseChange { class, a_ns, b_ns, difference_ns: b_ns - a_ns };
+    let mut classes: Vec<CauseChange> = found.into_iter().map(change).collect();
+    let [a_ns, b_ns] =
+        [|one: &CauseChange| one.a_ns, |one: &CauseChange| one.b_ns].map(|of| classes.iter().map(of).sum());
+    let changed_ns: f64 = classes.iter().map(|one| one.difference_ns.abs()).sum();
+    classes.retain(|one| one.difference_ns != 0.0 && one.difference_ns.abs() >= WORTH_A_ROW * changed_ns);
+    classes.sort_by(|x, y| y.difference_ns.abs().total_cmp(&x.difference_ns.abs()));
+    Some(CauseChanges { a_over_ns: a.over_ns, b_over_ns: b.over_ns, a_ns, b_ns, classes })
 }
 
 /// The explanations of the repetitions of a cell as one: counts and losses are added up, times are combined as those of
@@ -187,5 +243,29 @@ mod tests {
         );
         assert_eq!((losses[0].names(), losses[0].p99_without_ns()), (vec!["cc1", "rustc"], Some(600)));
         assert!((losses[0].share - 0.65).abs() < 1e-9);
+    }
+
+    /// Catches: sides with different numbers of messages, and classes that only one side has.
+    #[test]
+    fn changes_are_per_message_and_the_largest_comes_first() {
+        use CauseClass::{Hardirq, Ipi, RunQueue, Steal};
+        let causes = vec![
+            blame(CauseClass::Tracer, "wh-explain", 90_000, None),
+            blame(RunQueue, "cc1", 6_000, None),
+            blame(RunQueue, "ld", 2_000, None),
+            blame(Hardirq, "eth0", 3_000, None),
+            blame(Ipi, "", 400, None),
+        ];
+        let a = explained(1.0, 900, causes);
+        let mut b = explained(1.0, 500, vec![blame(Hardirq, "eth0", 6_000, None), blame(Steal, "", 4_000, None)]);
+        b.explanation.as_mut().unwrap().messages = 2_000;
+        let found = changes(&[&a], &[&b, &ResultDocument::default()]).unwrap();
+        let rows: Vec<_> = found.classes.iter().map(|one| (one.class, one.a_ns, one.b_ns, one.difference_ns)).collect();
+        // The interrupts cost the same per message; IPIs are 4 % of what changed.
+        assert_eq!(rows, [(RunQueue, 8.0, 0.0, -8.0), (Steal, 0.0, 2.0, 2.0)]);
+        assert_eq!((found.a_ns, found.b_ns), (11.4, 5.0), "all classes, the recorder left out");
+        assert_eq!(changes(&[&a], &[&ResultDocument::default()]), None, "one side was not explained");
+        b.explanation.as_mut().unwrap().messages = 0;
+        assert_eq!(changes(&[&a], &[&b]), None, "nothing was recorded");
     }
 }

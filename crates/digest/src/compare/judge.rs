@@ -6,6 +6,7 @@ use super::{
     CellComparison, CellSide, CompareError, CompareOptions, Comparison, Comparisons, Difference, MetricComparison,
     Outcome, Over, Overall, Sample, Side, Tests, differs,
 };
+use crate::causes::changes;
 use crate::cells::{kind_of, mark, shown};
 use crate::combine::{by_ratio, centre, compared, mean};
 use crate::names::{asked_first, axis_title, is_baseline};
@@ -273,6 +274,7 @@ fn prepare<'a>(
             excluded,
             metrics: figures,
             lacking,
+            causes: changes(&used(&pair.a).concat(), &used(&pair.b).concat()),
         }
     };
     let cells: Vec<CellComparison> = matched.pairs.iter().map(cell).collect();

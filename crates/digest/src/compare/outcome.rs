@@ -1,6 +1,7 @@
 //! What a comparison comes to, as data.
 
 use crate::boots::VISIT;
+use crate::causes::CauseChanges;
 use crate::{Mark, Metric};
 use model::{FindingId, LatencyKind, Substrate};
 use schemars::JsonSchema;
@@ -192,6 +193,9 @@ pub struct CellComparison {
     /// Figures of the plan's question that no repetition of a side has.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lacking: Vec<String>,
+    /// What late messages lost to each class of causes, where the messages of both sides were explained.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub causes: Option<CauseChanges>,
 }
 
 /// All matched cells of one probe and protocol together.
@@ -342,6 +346,8 @@ pub struct Set<'c> {
     pub excluded: Option<&'c str>,
     /// Its figures.
     pub metrics: &'c [MetricComparison],
+    /// What late messages lost, as in [`CellComparison::causes`].
+    pub causes: Option<&'c CauseChanges>,
 }
 
 impl Comparison {
@@ -359,6 +365,7 @@ impl Comparison {
             factors: None,
             excluded: None,
             metrics: &all.metrics,
+            causes: None,
         });
         overall.chain(self.cells.iter().map(|cell| Set {
             label: &cell.label,
@@ -366,6 +373,7 @@ impl Comparison {
             factors: Some(&cell.factors),
             excluded: cell.excluded.as_deref(),
             metrics: &cell.metrics,
+            causes: cell.causes.as_ref(),
         }))
     }
 }

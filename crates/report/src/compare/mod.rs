@@ -12,7 +12,7 @@ pub use write::{ComparisonWriter, csv_columns};
 
 pub(crate) use idle::faster_under_load;
 pub(crate) use words::{FIGURES, bounds, extent, most, p_word, size, title};
-pub(crate) use write::{difference, grid};
+pub(crate) use write::{causes, difference, grid};
 
 use digest::RunInput;
 use digest::compare::{CompareError, CompareOptions, Comparisons, Siblings};

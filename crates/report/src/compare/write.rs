@@ -5,7 +5,8 @@ use crate::csv::number;
 use crate::layout::{Column, Columns, Grid};
 use crate::markdown::quote;
 use crate::sheet::{Form, SENTENCE, Sheet};
-use crate::units::figure as figure_of;
+use crate::units::{figure as figure_of, span};
+use digest::causes::CauseChange;
 use digest::compare::{Comparison, Comparisons, Difference, GateOutcome, LEVEL, MetricComparison, Outcome, Set};
 use store::csv_line;
 
@@ -127,6 +128,27 @@ pub(crate) fn grid(comparison: &Comparison, figures: &[MetricComparison]) -> Gri
         .grid(figures)
 }
 
+/// What late messages lost on both sides, a row a class; `None` where nothing is known of it, or nothing changed.
+pub(crate) fn causes(comparison: &Comparison, set: &Set<'_>) -> Option<(String, Grid)> {
+    let changes = set.causes.filter(|changes| !changes.classes.is_empty())?;
+    let all = ["all causes".to_owned(), span(changes.a_ns), span(changes.b_ns), signed(changes.b_ns - changes.a_ns)];
+    let row = |one: &CauseChange| [one.class.to_string(), span(one.a_ns), span(one.b_ns), signed(one.difference_ns)];
+    let rows = changes.classes.iter().map(row).chain([all]).map(Vec::from).collect();
+    let right = |title: &str| Column { right: true, ..Column::words(title) };
+    let columns = vec![Column::words("cause"), right(&comparison.a.name), right(&comparison.b.name), right("change")];
+    let over = match (changes.a_over_ns, changes.b_over_ns) {
+        (a, b) if a == b => span(a as f64),
+        (a, b) => format!("{} | {}; --explain-over makes that one limit", span(a as f64), span(b as f64)),
+    };
+    let title = format!("Why late: what a message lost on average; late is RTT over {over}");
+    Some((title, Grid { columns, rows, ..Grid::default() }))
+}
+
+fn signed(ns: f64) -> String {
+    let sign = if ns < 0.0 { "−" } else { "+" };
+    format!("{sign}{}", span(ns.abs()))
+}
+
 /// Differences whose sides both are short stand on one line.
 pub(crate) fn difference(difference: &Difference) -> String {
     let word = |text: &Option<String>| match text.as_deref() {
@@ -184,6 +206,15 @@ fn differences(sheet: &mut Sheet, one: &Comparison) {
     sheet.table(&Grid { keeps_empty: true, ..columns.grid(&one.differences) }, 0);
 }
 
+/// Why the messages of a set were late, below its figures.
+fn put_causes(sheet: &mut Sheet, comparison: &Comparison, set: &Set<'_>) {
+    if let Some((title, grid)) = causes(comparison, set) {
+        sheet.plain("\n", "\n");
+        sheet.put("  ", SENTENCE, &title);
+        sheet.table(&grid, 2);
+    }
+}
+
 fn written(made: &Comparisons, form: Form, all: bool) -> String {
     let mut sheet = Sheet::new(form);
     let head = |set: &Set<'_>| format!("{} ({})", set.label, set.kind.title());
@@ -196,6 +227,7 @@ fn written(made: &Comparisons, form: Form, all: bool) -> String {
         for set in first_sets(comparison) {
             sheet.plain(&format!("\n{}\n", head(&set)), &format!("{}\n\n", quote(&head(&set))));
             sheet.table(&grid(comparison, &main_figures(set.metrics)), 2);
+            put_causes(&mut sheet, comparison, &set);
             sheet.plain("", "\n");
         }
         sheet.plain("\n", "");
@@ -220,6 +252,9 @@ fn written(made: &Comparisons, form: Form, all: bool) -> String {
                 sheet.put("  ! ", SENTENCE, &format!("excluded from claims: {why}"));
             }
             sheet.table(&grid(comparison, set.metrics), 2);
+            if !first_sets(comparison).iter().any(|first| std::ptr::eq(first.metrics, set.metrics)) {
+                put_causes(&mut sheet, comparison, &set);
+            }
         }
         if hidden > 0 {
             sheet.plain(&format!("\n{hidden} pairs of cells one by one: --all, or --format csv.\n"), "");

@@ -1,5 +1,6 @@
 //! Comparisons of cells and of runs as data for the template.
 
+use crate::layout::Grid;
 use crate::{Report, compare};
 use digest::compare::{Comparison, MetricComparison, Outcome, Set};
 use minijinja::{Value, context};
@@ -31,7 +32,7 @@ fn sides(comparison: &Comparison) -> Value {
 fn figures(comparison: &Comparison, set: Set<'_>) -> Value {
     let mut grid = compare::grid(comparison, set.metrics);
     grid.drop_empty();
-    let heads: Vec<String> = grid.columns.iter().map(|column| column.heading.concat()).collect();
+    let heads = heads(&grid);
     let row = |(figure, cells): (&MetricComparison, &Vec<String>)| {
         // Whether a difference is claimed.
         let claim = match figure.outcome {
@@ -42,5 +43,13 @@ fn figures(comparison: &Comparison, set: Set<'_>) -> Value {
         context! { cells, sentence => &figure.sentence, claim }
     };
     let rows: Vec<Value> = set.metrics.iter().zip(&grid.rows).map(row).collect();
-    context! { label => set.label, kind => set.kind.title(), excluded => set.excluded, heads, rows }
+    let causes = compare::causes(comparison, &set).map(|(title, grid)| {
+        let rows: Vec<Value> = grid.rows.iter().map(|cells| context! { cells }).collect();
+        context! { label => title, heads => self::heads(&grid), rows }
+    });
+    context! { label => set.label, kind => set.kind.title(), excluded => set.excluded, heads, rows, causes }
+}
+
+fn heads(grid: &Grid) -> Vec<String> {
+    grid.columns.iter().map(|column| column.heading.concat()).collect()
 }

@@ -4,8 +4,10 @@ use super::forms::{SMALL, report};
 use crate::sample::paced::{Cell, write};
 use crate::sample::{self, Recipe};
 use digest::RunInput;
+use digest::compare::CompareOptions;
 use model::result::Outlier;
 use model::{Blame, Cause, CauseClass, Explanation, PathSegment, SegmentTime};
+use windhover_report::compare::{self, ComparisonWriter};
 use windhover_report::{Options, Report};
 
 fn blame(class: CauseClass, name: &str, host: &str, lost_us: u64, p99_without_us: Option<u64>) -> Blame {
@@ -135,6 +137,47 @@ fn tables_have_the_causes_of_all_repetitions() {
 /// The section of a page.
 fn section(html: &str) -> &str {
     html.split_once("<section id=\"causes\">").unwrap().1.split_once("</section>").unwrap().0
+}
+
+/// A comparison names the classes that changed in every form, once a pair, and a page has the same table.
+#[test]
+fn a_comparison_names_the_causes_that_changed() {
+    let run = explained(8);
+    let options = CompareOptions { axis: Some("policy".to_owned()), ..CompareOptions::default() };
+    let made = compare::of(std::slice::from_ref(&run), &[], &options).unwrap();
+    let text = made.text(120, true);
+    let (_, causes) = text.split_once("Why late: what a message lost on average").unwrap();
+    assert!(causes.trim_start().starts_with("; late is RTT over 7.40 ms | 150 µs; --explain-over"), "{text}");
+    let row = |word: &str| {
+        let line = causes.lines().find(|line| line.trim_start().starts_with(word)).unwrap_or_else(|| panic!("{text}"));
+        line.split_whitespace().skip(word.split(' ').count()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(row("run-queue"), "800 µs 1.00 µs −799 µs");
+    assert_eq!(row("hardirq"), "150 µs 9.00 µs −141 µs");
+    assert_eq!(row("all causes"), "1.00 ms 10.0 µs −990 µs");
+    assert!(!causes.contains("unknown"), "5 % of what changed: {text}");
+    assert_eq!(text.matches("Why late").count(), made.comparisons[0].cells.len(), "{text}");
+    assert!(made.markdown().contains("| run-queue | 800 µs | 1.00 µs | −799 µs |"), "{}", made.markdown());
+    let json: serde_json::Value = serde_json::from_str(&made.json().unwrap()).unwrap();
+    let first = &json["comparisons"][0]["cells"][0]["causes"];
+    assert_eq!(
+        (&first["a_over_ns"], &first["classes"][0]["class"]),
+        (&7_400_000.into(), &"run-queue".into()),
+        "{json}"
+    );
+    let page = report(std::slice::from_ref(&run)).page().unwrap().html;
+    assert!(
+        page.contains("<td class=\"word\">run-queue</td><td>800 µs</td><td>1.00 µs</td><td>−799 µs</td>"),
+        "{page}"
+    );
+    // Where a side was not explained there is no such table.
+    let mut half = run;
+    half.results
+        .iter_mut()
+        .filter(|one| one.factor("policy").as_deref() == Some("other"))
+        .for_each(|one| one.explanation = None);
+    let none = compare::of(&[half], &[], &options).unwrap();
+    assert!(!none.text(120, true).contains("Why late") && !none.json().unwrap().contains("a_over_ns"));
 }
 
 #[test]

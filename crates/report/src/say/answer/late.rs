@@ -3,7 +3,6 @@
 
 use super::Screen;
 use crate::units::{plain, span};
-use digest::CellInfo;
 use digest::causes::{ClassLoss, by_class, lost_ns};
 use digest::compare::{CellComparison, Comparison, MetricComparison};
 use model::factor::capitalised;
@@ -77,8 +76,7 @@ fn without(loss: &ClassLoss<'_>, explanation: &Explanation) -> Option<String> {
 fn difference(screen: &Screen<'_>, comparison: &Comparison) -> Option<String> {
     comparison.cells.iter().find_map(|pair| {
         let figure = pair.metrics.iter().find(|figure| ["p99.9", "stdev"].contains(&figure.metric.as_str()))?;
-        let side = |side| screen.facts.cell_of(pair, side).map(|cell| &cell.info);
-        of_pair(screen, comparison, pair, figure, [side(&comparison.a)?, side(&comparison.b)?])
+        of_pair(screen, comparison, pair, figure)
     })
 }
 
@@ -87,27 +85,25 @@ fn of_pair(
     comparison: &Comparison,
     pair: &CellComparison,
     figure: &MetricComparison,
-    infos: [&CellInfo; 2],
 ) -> Option<String> {
-    let [a, b] = [infos[0].explanation.as_ref()?, infos[1].explanation.as_ref()?];
+    let causes = pair.causes.as_ref()?;
     let is_worse = figure.b > figure.a;
-    let (worse, better) = if is_worse { (b, a) } else { (a, b) };
-    // A better side that counts fewer messages as late would seem to lose less than it does.
-    if better.over_ns > worse.over_ns || better.messages == 0 {
-        return None;
-    }
-    let cost = |explanation: &Explanation, class: CauseClass| {
-        let loss = by_class(explanation).into_iter().find(|loss| loss.class == class);
-        loss.map_or(0.0, |loss| loss.lost_ns as f64 / explanation.messages.max(1) as f64)
+    let (worse_over_ns, better_over_ns) = match is_worse {
+        true => (causes.b_over_ns, causes.a_over_ns),
+        false => (causes.a_over_ns, causes.b_over_ns),
     };
-    let less = |class: CauseClass| cost(worse, class) - cost(better, class);
-    let all = a_message(worse) - a_message(better);
-    let largest = by_class(worse).into_iter().max_by(|x, y| less(x.class).total_cmp(&less(y.class)))?;
-    let class = largest.class;
-    if !class.is_known() || less(class) < MOST_OF_IT * all || all <= 0.0 {
+    // A better side that counts fewer messages as late would seem to lose less than it does.
+    if better_over_ns > worse_over_ns {
         return None;
     }
-    let is_removed = cost(better, class) < REMOVED * cost(worse, class);
+    let less = |difference_ns: f64| if is_worse { difference_ns } else { -difference_ns };
+    let all = less(causes.b_ns - causes.a_ns);
+    let largest = causes.classes.iter().max_by(|x, y| less(x.difference_ns).total_cmp(&less(y.difference_ns)))?;
+    let class = largest.class;
+    if !class.is_known() || less(largest.difference_ns) < MOST_OF_IT * all || all <= 0.0 {
+        return None;
+    }
+    let is_removed = largest.a_ns.min(largest.b_ns) < REMOVED * largest.a_ns.max(largest.b_ns);
     let verb = match (is_worse, is_removed) {
         (false, true) => "removes",
         (false, false) => "lowers",
@@ -116,8 +112,8 @@ fn of_pair(
     };
     let conditions = screen.labels.conditions(pair);
     let conditions = if conditions.is_empty() { String::new() } else { format!("{}, ", conditions.join(", ")) };
-    let cost_of = |explanation| [cost(explanation, class), a_message(explanation)].map(span);
-    let [[first, of_first], [second, of_second]] = [a, b].map(cost_of);
+    let [[first, of_first], [second, of_second]] =
+        [[largest.a_ns, causes.a_ns], [largest.b_ns, causes.b_ns]].map(|costs| costs.map(span));
     let (name, other) = (&comparison.b.name, &comparison.a.name);
     let lead = match figure.outcome.is_claim() {
         true => format!("{conditions}{name} {verb} {class}"),
