@@ -5,7 +5,7 @@ use crate::draw::figure::{Colour, Figure, Item, Paint, Style};
 use crate::units::{plain, span, three_digits};
 use digest::causes::{by_class, lost_ns};
 use model::result::Outlier;
-use model::{CauseClass, Explanation};
+use model::{Cause, CauseClass, Explanation};
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 20.0;
@@ -17,37 +17,37 @@ const NAMED: f64 = 0.01;
 /// Causes of one segment that its words name.
 const MOST_NAMES: usize = 3;
 
-/// The colour of each class and how full it is. Related classes share a colour.
-const COLOURS: [(CauseClass, usize, f64); 21] = [
-    (CauseClass::RunQueue, 1, 1.0),
-    (CauseClass::Preempted, 1, 0.65),
-    (CauseClass::LowerTask, 1, 0.35),
-    (CauseClass::FairServer, 4, 1.0),
-    (CauseClass::Quota, 4, 0.65),
-    (CauseClass::Stopped, 4, 0.35),
-    (CauseClass::Hardirq, 0, 1.0),
-    (CauseClass::Ipi, 0, 0.65),
-    (CauseClass::CpuDeaf, 0, 0.35),
-    (CauseClass::Softirq, 5, 1.0),
-    (CauseClass::SoftirqDeferred, 5, 0.65),
-    (CauseClass::Tracer, 5, 0.35),
-    (CauseClass::Application, 2, 1.0),
-    (CauseClass::Blocked, 2, 0.75),
-    (CauseClass::PageFault, 2, 0.5),
-    (CauseClass::Migration, 2, 0.3),
-    (CauseClass::Steal, 3, 1.0),
-    (CauseClass::IdleExit, 3, 0.5),
-    (CauseClass::Wire, 3, 0.3),
-    (CauseClass::NoEvent, 6, 0.6),
-    (CauseClass::Unknown, 6, 0.3),
-];
+/// The colour of a class and how full it is. Related classes share a colour.
+fn look(class: CauseClass) -> (usize, f64) {
+    use CauseClass::*;
+    match class {
+        RunQueue => (1, 1.0),
+        Preempted => (1, 0.65),
+        LowerTask => (1, 0.35),
+        FairServer => (4, 1.0),
+        Quota => (4, 0.65),
+        Stopped => (4, 0.35),
+        Hardirq => (0, 1.0),
+        Ipi => (0, 0.65),
+        CpuDeaf => (0, 0.35),
+        Softirq => (5, 1.0),
+        SoftirqDeferred => (5, 0.65),
+        Tracer => (5, 0.35),
+        Application => (2, 1.0),
+        Blocked => (2, 0.75),
+        PageFault => (2, 0.5),
+        Migration => (2, 0.3),
+        Steal => (3, 1.0),
+        IdleExit => (3, 0.5),
+        Wire => (3, 0.3),
+        NoEvent => (6, 0.6),
+        Unknown => (6, 0.3),
+    }
+}
 
-fn paint(class: CauseClass) -> Paint {
-    let row = COLOURS.iter().find(|(known, ..)| *known == class);
-    row.map_or(Paint { colour: Colour::HAIR, alpha: 1.0 }, |(_, series, alpha)| Paint {
-        colour: Colour::series(*series),
-        alpha: *alpha,
-    })
+pub(super) fn paint(class: CauseClass) -> Paint {
+    let (series, alpha) = look(class);
+    Paint { colour: Colour::series(series), alpha }
 }
 
 /// One part of a bar, in words.
@@ -105,6 +105,12 @@ pub(crate) fn shares(explanation: &Explanation, title: String) -> Option<Bar> {
     Some(Bar { figure, parts })
 }
 
+/// `run-queue rustc 900 µs`.
+pub(super) fn cost(cause: &Cause) -> String {
+    let name = cause.name.as_deref().map(|name| format!(" {}", plain(name))).unwrap_or_default();
+    format!("{}{name} {}", cause.class, span(cause.ns as f64))
+}
+
 /// The way of one message as parts of one bar: its segments below, in their order, and above what made each longer.
 pub(crate) fn way(message: &Outlier, title: String) -> Option<Bar> {
     let all_ns: u64 = message.segments.iter().map(|part| part.ns).sum();
@@ -121,11 +127,10 @@ pub(crate) fn way(message: &Outlier, title: String) -> Option<Bar> {
         tipped(&mut figure, &text, grey, [x(from_ns), HEIGHT, x(segment.ns), SEGMENTS]);
         let mut named = vec![text];
         let mut cause_ns = from_ns;
-        let of_it = |cause: &&model::Cause| (cause.segment, &cause.host) == (segment.segment, &segment.host);
+        let of_it = |cause: &&Cause| (cause.segment, &cause.host) == (segment.segment, &segment.host);
         for cause in message.causes.iter().filter(of_it) {
             let ns = cause.ns.min((from_ns + segment.ns).saturating_sub(cause_ns));
-            let name = cause.name.as_deref().map(|name| format!(" {}", plain(name))).unwrap_or_default();
-            let text = format!("{}{name} {}", cause.class, span(cause.ns as f64));
+            let text = cost(cause);
             tipped(&mut figure, &text, paint(cause.class), [x(cause_ns), 0.0, x(ns), HEIGHT]);
             cause_ns += ns;
             if cause.ns as f64 >= NAMED * all_ns as f64 {
@@ -159,13 +164,8 @@ mod tests {
 
     #[test]
     fn every_class_has_a_look_of_its_own() {
-        let looks: Vec<(usize, u64)> = CauseClass::ALL
-            .iter()
-            .map(|class| {
-                let (_, series, alpha) = COLOURS.iter().find(|(known, ..)| known == class).unwrap();
-                (*series, alpha.to_bits())
-            })
-            .collect();
+        let look = |class: &CauseClass| (look(*class).0, look(*class).1.to_bits());
+        let looks: Vec<(usize, u64)> = CauseClass::ALL.iter().map(look).collect();
         let different: std::collections::BTreeSet<_> = looks.iter().collect();
         assert_eq!(different.len(), CauseClass::ALL.len(), "{looks:?}");
     }
