@@ -7,6 +7,35 @@
     title.parentNode.setAttribute("aria-label", title.textContent);
     title.remove();
   });
+  // The late messages at a place of their drawing, listed on a click. Arrow keys go on in the order of time.
+  document.querySelectorAll("figure.late").forEach((figure) => {
+    const list = figure.querySelector(".messages"), corner = (place) => place.querySelector("rect");
+    const at = (place, axis) => Number(corner(place).getAttribute(axis));
+    const places = [...figure.querySelectorAll("g.series > g")].sort((a, b) => at(a, "x") - at(b, "x") || at(b, "y") - at(a, "y"));
+    const show = (chosen) => {
+      places.forEach((place) => {
+        place.tabIndex = place === chosen ? 0 : -1;
+        place.classList.toggle("chosen", place === chosen);
+      });
+      const [head, ...lines] = chosen.dataset.tip.split("\n");
+      const items = document.createElement("ul");
+      items.append(...lines.map((line) => Object.assign(document.createElement("li"), { textContent: line })));
+      list.replaceChildren(Object.assign(document.createElement("b"), { textContent: head }), items);
+    };
+    figure.querySelector("svg").setAttribute("role", "group");
+    places.forEach((place, number) => {
+      place.setAttribute("role", "button");
+      place.tabIndex = number ? -1 : 0;
+      place.addEventListener("click", () => place.focus());
+      place.addEventListener("focus", () => show(place));
+      place.addEventListener("keydown", (event) => {
+        const step = { ArrowRight: 1, ArrowLeft: -1, Home: -number, End: places.length - 1 - number }[event.key];
+        if (step === undefined) return;
+        event.preventDefault();
+        places[number + step]?.focus();
+      });
+    });
+  });
   document.addEventListener("pointerover", (event) => {
     if (!(event.target instanceof Element)) return;
     const text = textOf(event.target);

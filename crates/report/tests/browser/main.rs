@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, reason = "helpers of tests")]
 
 mod driver;
+mod late;
 #[path = "../sample/mod.rs"]
 mod sample;
 

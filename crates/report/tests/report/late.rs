@@ -197,8 +197,7 @@ fn a_page_draws_the_causes() {
     assert!(!causes.contains("The worst message"), "no run directory has its messages");
 }
 
-#[test]
-fn the_worst_message_is_drawn_from_the_run_directory() {
+fn message(seq: u64, rtt_ns: u64) -> Outlier {
     let part = |segment, ns| SegmentTime { segment, host: "initiator".to_owned(), cpu: Some(1), ns, excess_ns: ns };
     let cause = |name: &str, ns| Cause {
         class: CauseClass::RunQueue,
@@ -210,23 +209,33 @@ fn the_worst_message_is_drawn_from_the_run_directory() {
         ns,
         evidence: String::new(),
     };
-    let message = |seq, rtt_ns| Outlier {
+    Outlier {
         seq,
         rtt_ns,
         segments: vec![part(PathSegment::NearSend, rtt_ns / 4), part(PathSegment::NearWakeUp, 3 * rtt_ns / 4)],
         causes: vec![cause("<cc1>", rtt_ns / 2), cause("ld", rtt_ns / 8)],
         ..Outlier::default()
-    };
+    }
+}
+
+/// The page of a run whose only cell has these explained messages.
+fn page_of(messages: &[Outlier]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let cell = Cell { policy: "other", rate: 10_000, repetition: 1, seconds: 2 };
     let path = write(folder.path(), "explained", &[cell], |_, measured| {
         let causes = vec![blame(CauseClass::RunQueue, "cc1", "initiator", 900, Some(20))];
         measured.result.explanation = Some(explanation(700, causes));
-        measured.outliers.extend([message(41, 800_000), message(4711, 4_000_000)]);
+        measured.outliers.extend_from_slice(messages);
     });
     let run = store::Run::load(&path).unwrap();
-    let html = Report::from_runs(vec![run], &Options::default()).page().unwrap().html;
+    Report::from_runs(vec![run], &Options::default()).page().unwrap().html
+}
+
+#[test]
+fn the_worst_message_is_drawn_from_the_run_directory() {
+    let html = page_of(&[message(41, 800_000), message(4711, 4_000_000)]);
     let causes = section(&html);
+    assert!(!causes.contains("class=\"late\""), "it is not known when they were sent");
     assert!(causes.contains("The worst message: 4711, RTT 4.00 ms") && !causes.contains("<cc1>"), "{causes}");
     assert!(
         causes.contains("near-wake-up at the initiator 3.00 ms: run-queue &lt;cc1&gt; 2.00 ms, run-queue ld 500 µs"),
@@ -242,4 +251,36 @@ fn the_worst_message_is_drawn_from_the_run_directory() {
     ] {
         assert!(way.contains(rect), "{rect}: {way}");
     }
+}
+
+/// Catches: messages at one place that hide each other, and a place below the axis.
+#[test]
+fn late_messages_are_drawn_over_time_in_the_colours_of_their_causes() {
+    let at = |seq, rtt_ns, at_ms: u64| Outlier {
+        realtime_ns: Some(1_796_000_000_000_000_000 + at_ms * 1_000_000),
+        ..message(seq, rtt_ns)
+    };
+    let mut stolen = at(8, 5_000_000, 1_500);
+    stolen.causes[0].class = CauseClass::Steal;
+    let html = page_of(&[at(41, 800_000, 20), at(7, 100_000, 500), at(42, 801_000, 21), stolen]);
+    let causes = section(&html);
+    let (_, drawn) = causes.split_once("class=\"late\"").unwrap();
+    let (before, drawn) = drawn.split_once("class=\"wide\"").unwrap();
+    let (drawn, _) = drawn.split_once("</svg>").unwrap();
+    assert!(before.contains("run-queue 3</li>") && before.contains("steal 1</li>"), "{before}");
+    assert_eq!(drawn.matches("<g class=\"series\">").count(), 2, "a class is a series: {drawn}");
+    assert_eq!(drawn.matches("<rect").count(), 3, "two are at one place: {drawn}");
+    let both = "At 0 ns: 2 late messages\n42 RTT 801 µs: near-wake-up run-queue &lt;cc1&gt; 400 µs, near-wake-up run-queue ld 100 µs\n41 RTT";
+    assert!(drawn.contains(both) && !drawn.contains("<cc1>"), "{drawn}");
+    let place = |axis: &str| -> Vec<f64> {
+        let of =
+            |rest: &str| rest.split_once(&format!("{axis}=\"")).unwrap().1.split('"').next().unwrap().parse().unwrap();
+        drawn.split("<rect ").skip(1).map(of).collect()
+    };
+    let (x, y) = (place("x"), place("y"));
+    // Both of run-queue, then the stolen one: 0, 480 and 1480 ms; 800, 100 and 5,000 µs.
+    assert!(x[0] < x[1] && x[1] < x[2] && y[2] < y[0] && y[0] < y[1], "{drawn}");
+    let base: f64 =
+        drawn.split("<path d=\"M70 ").filter_map(|rest| rest.split('H').next()?.parse().ok()).fold(0.0, f64::max);
+    assert!(y[1] + 8.0 <= base, "above the base line at {base}: {drawn}");
 }

@@ -4,6 +4,7 @@
 //! A cell's label decides its colour in all of them: cells that differ only in size and rate share one.
 
 pub(crate) mod causes;
+pub(crate) mod late;
 mod lines;
 mod shares;
 mod strips;
