@@ -33,6 +33,25 @@ struct sk_buff {
 	u16 network_header;
 } KERNEL;
 
+struct sk_buff_head {
+	u32 qlen;
+} KERNEL;
+
+struct sock {
+	u16 sk_type;
+	u16 sk_protocol;
+	struct sk_buff_head sk_receive_queue;
+} KERNEL;
+
+struct tcp_sock {
+	u32 rcv_nxt;
+	u32 copied_seq;
+} KERNEL;
+
+struct udp_sock {
+	struct sk_buff_head reader_queue;
+} KERNEL;
+
 struct pt_regs {
 	unsigned long di;
 	unsigned long si;

@@ -11,6 +11,7 @@
 #define INLINE static inline __attribute__((always_inline))
 #define ARRAY 2
 #define HASH 1
+#define LRU_HASH 9
 #define MAPPED 1024
 #define uint(name, value) int (*name)[value]
 
@@ -57,7 +58,10 @@ struct wh_cpu {
 	u64 raised_ns[SOFTIRQS];
 	/* When that was raised which runs now; 0 where none does. */
 	u64 running_raised_ns;
-	u64 unused[5];
+	/* When a socket had data last, and who runs meanwhile (live.bpf.c). */
+	u64 ready_ns;
+	u64 ready_by;
+	u64 unused[3];
 	struct wh_event ring[EVENTS];
 };
 
@@ -108,7 +112,11 @@ struct wh_thread {
 struct { uint(type, ARRAY); u32 *key; struct wh_cpu *value; uint(max_entries, 64); uint(map_flags, MAPPED); } cpus SEC(".maps");
 struct { uint(type, ARRAY); u32 *key; struct wh_message *value; uint(max_entries, MESSAGES); uint(map_flags, MAPPED); } messages SEC(".maps");
 struct { uint(type, ARRAY); u32 *key; struct wh_state *value; uint(max_entries, 1); uint(map_flags, MAPPED); } state SEC(".maps");
-struct { uint(type, HASH); u32 *key; struct wh_thread *value; uint(max_entries, 256); } threads SEC(".maps");
+/* live.bpf.c includes this file: it follows all threads of a process, and has stages of its own. */
+#ifndef LIVE
+#define THREADS HASH
+#endif
+struct { uint(type, THREADS); u32 *key; struct wh_thread *value; uint(max_entries, 256); } threads SEC(".maps");
 
 INLINE struct wh_cpu *this_cpu(u16 *cpu)
 {
@@ -236,6 +244,7 @@ SEC("tp_btf/softirq_exit") int softirq_exit(u64 *ctx)
 		event->sub = vector;
 		event->extra = raised && raised < start ? start - raised : 0;
 	}
+	lane->running_raised_ns = 0;
 	return 0;
 }
 
@@ -246,6 +255,21 @@ INLINE struct wh_thread *thread_of(u32 tid)
 {
 	return map_lookup(&threads, &tid);
 }
+
+#ifdef LIVE
+INLINE struct wh_thread *woken_thread(struct task_struct *task);
+INLINE int is_woken_by_message(struct wh_cpu *lane, u64 now);
+#else
+INLINE struct wh_thread *woken_thread(struct task_struct *task)
+{
+	return thread_of(task->pid);
+}
+
+INLINE int is_woken_by_message(struct wh_cpu *lane, u64 now)
+{
+	return 1;
+}
+#endif
 
 SEC("tp_btf/sched_switch") int sched_switch(u64 *ctx)
 {
@@ -276,7 +300,7 @@ SEC("tp_btf/sched_switch") int sched_switch(u64 *ctx)
 SEC("tp_btf/sched_waking") int sched_waking(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
-	struct wh_thread *thread = thread_of(task->pid);
+	struct wh_thread *thread = woken_thread(task);
 	if (!thread)
 		return 0;
 	u16 cpu;
@@ -288,7 +312,7 @@ SEC("tp_btf/sched_waking") int sched_waking(u64 *ctx)
 	event->tid = task->pid;
 	event->other = (u32)pid_tgid();
 	/* One that was stopped, or slept for memory or a lock, is not woken by its message. */
-	if (!(task->__state & INTERRUPTIBLE))
+	if (!(task->__state & INTERRUPTIBLE) || !is_woken_by_message(lane, now))
 		return 0;
 	thread->woken_ns = now;
 	thread->woken_cpu = cpu;
@@ -367,6 +391,8 @@ INLINE void over(struct wh_state *measured, u64 seq)
 	at &= MESSAGES - 1;
 	measured->done[at] = seq;
 }
+
+#ifndef LIVE
 
 struct wh_head {
 	u64 seq;
@@ -576,3 +602,5 @@ SEC("tp_btf/sys_exit") int sys_exit(u64 *ctx)
 		over(of, head.seq);
 	return 0;
 }
+
+#endif

@@ -12,8 +12,8 @@ pub enum TraceError {
     Step { path: PathBuf, step: &'static str, cause: io::Error },
     #[error("this kernel has none of the trace events {0}")]
     NoEvents(String),
-    #[error("the recorder cannot attach to {name}: {cause}; it needs Linux 5.18 or later")]
-    Needed { name: String, cause: String },
+    #[error("the recorder cannot attach to {name}: {cause}; it needs Linux {since} or later")]
+    Needed { name: String, cause: String, since: &'static str },
     #[error(transparent)]
     Bpf(#[from] bpf::BpfError),
 }

@@ -10,6 +10,10 @@ use std::collections::VecDeque;
 
 /// The programs, compiled from `bpf/recorder.bpf.c` (`cargo xtask bpf`).
 static OBJECT: &[u8] = include_bytes!("../bpf/recorder.bpf.o");
+/// Those for any program, compiled from `bpf/live.bpf.c`.
+static LIVE: &[u8] = include_bytes!("../bpf/live.bpf.o");
+/// Threads of a followed process; a thread that receives again after others came meanwhile counts as a new one.
+const FOLLOWED_THREADS: u32 = 8192;
 
 // The layouts of recorder.bpf.c, in bytes.
 const EVENTS: usize = 32_768;
@@ -71,12 +75,32 @@ impl Recorder {
     /// # Errors
     /// The kernel takes none of the programs, which mostly is a matter of privileges, or not those without which nothing can be explained.
     pub fn start(subject: &Subject) -> Result<Self, TraceError> {
+        let recorder = Self::load(OBJECT, &[], &NEEDED, "5.18")?;
+        let (far, descriptor) = (u64::from(subject.far) << 32, u64::from(subject.descriptor.cast_unsigned()));
+        recorder.state.write(DESCRIPTOR_AT, descriptor | far);
+        recorder.state.write(0, u64::from(subject.process) | u64::from(subject.port) << 32);
+        Ok(recorder)
+    }
+
+    /// Begins to record the receive calls of any process, each as the stay of a message at a far end whose last stage is the return of
+    /// the call.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn follow(process: u32) -> Result<Self, TraceError> {
+        let recorder = Self::load(LIVE, &[("threads", FOLLOWED_THREADS)], &NEEDED_LIVE, "6.3")?;
+        recorder.state.write(0, u64::from(process));
+        Ok(recorder)
+    }
+
+    fn load(object: &[u8], entries: &[(&str, u32)], needed: &[&str], since: &'static str) -> Result<Self, TraceError> {
         let cpus = highest_cpu() + 1;
-        let object = Object::load(OBJECT, &[("cpus", u32::try_from(cpus).unwrap_or(u32::MAX))])?;
-        if let Some((name, cause)) = object.missing().iter().find(|(name, _)| NEEDED.contains(&name.as_str())) {
-            return Err(TraceError::Needed { name: name.clone(), cause: cause.clone() });
+        let lanes = ("cpus", u32::try_from(cpus).unwrap_or(u32::MAX));
+        let object = Object::load(object, &[entries, &[lanes]].concat())?;
+        if let Some((name, cause)) = object.missing().iter().find(|(name, _)| needed.contains(&name.as_str())) {
+            return Err(TraceError::Needed { name: name.clone(), cause: cause.clone(), since });
         }
-        let recorder = Self {
+        Ok(Self {
             cpus: object.memory("cpus", cpus * CPU_BYTES)?,
             messages: object.memory("messages", MESSAGES * MESSAGE_BYTES)?,
             state: object.memory("state", STATE_BYTES)?,
@@ -85,11 +109,7 @@ impl Recorder {
             // The first message is cold: caches, and the kernel's memory for it.
             taken: 1,
             object,
-        };
-        let (far, descriptor) = (u64::from(subject.far) << 32, u64::from(subject.descriptor.cast_unsigned()));
-        recorder.state.write(DESCRIPTOR_AT, descriptor | far);
-        recorder.state.write(0, u64::from(subject.process) | u64::from(subject.port) << 32);
-        Ok(recorder)
+        })
     }
 
     /// Tracepoints that this kernel does not have.
@@ -187,6 +207,7 @@ impl Lane {
 
 /// Without these nothing can be explained.
 const NEEDED: [&str; 3] = ["sched_switch", "sys_enter", "sys_exit"];
+const NEEDED_LIVE: [&str; 4] = ["sched_switch", "sched_waking", "sk_data_ready", "sock_recv_length"];
 /// How many events are looked through for what was before.
 const MOST_BACK: usize = 4096;
 /// Most events of a CPU that are kept.
