@@ -8,6 +8,7 @@ use model::result::Outlier;
 use model::worker::Measured;
 use model::{Cause, ExplainOver, ExplainedStay, Explanation, FarStays, LatencyKind, Limits, Policy};
 use nix::sys::socket::{SockaddrStorage, getsockname};
+use stats::Histogram;
 use std::cell::Cell;
 use std::collections::{BinaryHeap, VecDeque};
 use std::os::fd::RawFd;
@@ -52,7 +53,7 @@ const FAR_QUANTILE: f64 = 0.9;
 
 /// Which messages are late.
 #[derive(Clone, Copy)]
-enum Late {
+pub(crate) enum Late {
     /// Those that take longer, and longer than a quantile of their own pass: the recorder makes a pass slower.
     Over(u64, f64),
     /// Those beyond a quantile of the stays at their end, with what the packet waited before it.
@@ -61,7 +62,7 @@ enum Late {
 
 impl Late {
     /// From which time on a message is late, as far as is known.
-    fn threshold_ns(self, usual: &Usual) -> u64 {
+    pub(crate) fn threshold_ns(self, usual: &Usual) -> u64 {
         match self {
             Self::Over(ns, q) if q > 0.0 => ns.max(usual.stay_quantile(q).unwrap_or(0)),
             Self::Over(ns, _) => ns,
@@ -71,19 +72,19 @@ impl Late {
 }
 
 /// What a pass left.
-struct Collected {
-    usual: Usual,
+pub(crate) struct Collected {
+    pub(crate) usual: Usual,
     /// The longest first.
-    stays: Vec<ExplainedStay>,
+    pub(crate) stays: Vec<ExplainedStay>,
     windows: WorstWindows,
     /// Late messages that found no room.
-    dropped: u64,
+    pub(crate) dropped: u64,
     /// Why less is known than could be.
-    limits: Vec<String>,
+    pub(crate) limits: Vec<String>,
 }
 
 /// The recorder and the thread that reads it. Dropping it ends both, as where a client vanishes within a pass.
-struct Collector {
+pub(crate) struct Collector {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<Collected>>,
 }
@@ -92,10 +93,10 @@ struct Collector {
 static RECORDS: AtomicBool = AtomicBool::new(false);
 
 /// The only recording of this process: each recorder costs every process of the machine.
-struct OnlyRecording;
+pub(crate) struct OnlyRecording;
 
 impl OnlyRecording {
-    fn begin() -> Result<Self, String> {
+    pub(crate) fn begin() -> Result<Self, String> {
         let is_other = RECORDS.swap(true, Ordering::AcqRel);
         if is_other { Err("this process explains another measurement".to_owned()) } else { Ok(Self) }
     }
@@ -126,15 +127,25 @@ impl Collector {
         let subject = Subject { process, descriptor, port, far };
         let only = OnlyRecording::begin()?;
         let recorder = Recorder::start(&subject).map_err(|error| error.to_string())?;
+        Self::spawn(Collecting::new(side, late, policy, recorder), cpu, only, |_| {})
+    }
+
+    /// `watch` sees what is collected before each step.
+    pub(crate) fn spawn(
+        collecting: Collecting,
+        cpu: Option<u32>,
+        only: OnlyRecording,
+        watch: impl FnMut(&mut Collecting) + Send + 'static,
+    ) -> Result<Self, String> {
         let over = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&over);
         let work = move || {
             // It must not disturb what it explains, so it goes after the measured thread. Behind a busy load an ordinary thread would
             // read too late, and real-time messages are measured beside such.
-            let own = if policy.is_real_time() { Policy::Fifo(1) } else { Policy::Other };
+            let own = if collecting.policy.is_real_time() { Policy::Fifo(1) } else { Policy::Other };
             let _ = task::apply_policy(own).or_else(|_| task::apply_policy(Policy::Other));
             let moved = task::set_affinity(&task::housekeeping_cpus(cpu));
-            let mut collected = Collecting::new(side, late, policy, recorder).run(&ends);
+            let mut collected = collecting.run(&ends, watch);
             let shares = |why| format!("the recorder shares the measured thread's CPU: {why}");
             collected.limits.extend(moved.err().map(shares));
             drop(only);
@@ -145,7 +156,7 @@ impl Collector {
         Ok(Self { over, thread: Some(thread) })
     }
 
-    fn finish(mut self) -> Result<Collected, String> {
+    pub(crate) fn finish(mut self) -> Result<Collected, String> {
         self.over.store(true, Ordering::Release);
         let collected = self.thread.take().and_then(|thread| thread.join().ok());
         collected.ok_or_else(|| "the thread that explains ended by itself".to_owned())
@@ -170,14 +181,20 @@ fn port(descriptor: RawFd) -> u16 {
 }
 
 /// What the thread does.
-struct Collecting {
+pub(crate) struct Collecting {
     side: Side,
     late: Late,
     /// From which time on a message is late, as of this step.
-    over_ns: u64,
+    pub(crate) over_ns: u64,
     policy: Policy,
+    /// Whether the process is another one, whose threads have policies of their own.
+    pub(crate) is_other: bool,
+    /// The end, as causes have it.
+    pub(crate) host: String,
     recorder: Recorder,
-    usual: Usual,
+    pub(crate) usual: Usual,
+    /// Times of the messages since whoever watches emptied it.
+    pub(crate) recent: Histogram,
     /// Messages whose events may not all be there yet.
     waiting: VecDeque<Stay>,
     /// When the last step was.
@@ -186,21 +203,24 @@ struct Collecting {
     rested_ns: Cell<u64>,
     /// The worst, the least of them first.
     stays: BinaryHeap<std::cmp::Reverse<(u64, u64)>>,
-    explained: std::collections::BTreeMap<u64, ExplainedStay>,
+    pub(crate) explained: std::collections::BTreeMap<u64, ExplainedStay>,
     windows: WorstWindows,
     dropped: u64,
 }
 
 impl Collecting {
-    fn new(side: Side, late: Late, policy: Policy, recorder: Recorder) -> Self {
+    pub(crate) fn new(side: Side, late: Late, policy: Policy, recorder: Recorder) -> Self {
         let (usual, waiting) = (Usual::new(side), VecDeque::new());
         Self {
             side,
             late,
             over_ns: 0,
             policy,
+            is_other: false,
+            host: if side == Side::Near { NEAR } else { FAR }.to_owned(),
             recorder,
             usual,
+            recent: Histogram::new(),
             waiting,
             step_ns: 0,
             rested_ns: Cell::new(0),
@@ -211,9 +231,10 @@ impl Collecting {
         }
     }
 
-    fn run(mut self, ends: &AtomicBool) -> Collected {
+    fn run(mut self, ends: &AtomicBool, mut watch: impl FnMut(&mut Self)) -> Collected {
         while !ends.load(Ordering::Acquire) {
             std::thread::sleep(PERIOD);
+            watch(&mut self);
             self.step(clock::monotonic_ns(), false);
         }
         // What is counted now is read by the last step.
@@ -243,6 +264,7 @@ impl Collecting {
             rest(&self.rested_ns);
             if let Some(stay) = self.recorder.stay(seq) {
                 self.usual.add(&stay);
+                stay.ns(self.side).into_iter().for_each(|ns| self.recent.record(ns));
                 self.waiting.push_back(stay);
             }
         }
@@ -265,12 +287,13 @@ impl Collecting {
 
     /// Explains a message if it is late; whether that was some work.
     fn consider(&mut self, stay: &Stay) -> bool {
-        let waited_ns = if self.side == Side::Far { stay.deferral_ns() } else { 0 };
+        let is_far = matches!(self.late, Late::Beyond(_));
+        let waited_ns = if is_far { stay.deferral_ns() } else { 0 };
         let ns = stay.ns(self.side).unwrap_or(0) + waited_ns;
         if ns <= self.over_ns {
             return false;
         }
-        let most = if self.side == Side::Far { MOST_SENT } else { MOST_LATE };
+        let most = if is_far { MOST_SENT } else { MOST_LATE };
         if self.stays.len() >= most {
             self.dropped += 1;
             match self.stays.peek() {
@@ -281,13 +304,10 @@ impl Collecting {
                 _ => return false,
             }
         }
-        let priority = match self.policy.priority() {
-            Some(priority) => 99 - priority.min(99),
-            None => 120,
-        };
-        let (recorder, rested_ns, host) =
-            (&self.recorder, &self.rested_ns, if self.side == Side::Near { NEAR } else { FAR });
-        let explained = explain_stay(stay, &self.usual, priority, host, &mut |cpu, from_ns, to_ns, thread| {
+        let real_time = if self.is_other { priority_of(stay, self.side) } else { self.policy.priority() };
+        let priority = real_time.map_or(120, |priority| 99 - priority.min(99));
+        let (recorder, rested_ns) = (&self.recorder, &self.rested_ns);
+        let explained = explain_stay(stay, &self.usual, priority, &self.host, &mut |cpu, from_ns, to_ns, thread| {
             rest(rested_ns);
             Timeline::new(&recorder.events(cpu, from_ns, to_ns, thread), from_ns, to_ns)
         });
@@ -298,6 +318,13 @@ impl Collecting {
         self.explained.insert(stay.seq, explained);
         true
     }
+}
+
+/// The real-time priority that the thread of a message has.
+fn priority_of(stay: &Stay, side: Side) -> Option<u8> {
+    let thread = stay.slices(side).first()?.thread;
+    let stat = host::tasks::parse_stat(&std::fs::read_to_string(format!("/proc/{thread}/stat")).ok()?)?;
+    u8::try_from(stat.priority).ok().filter(|priority| *priority > 0)
 }
 
 /// Asks for a further pass, records it, and adds to the result of the first why messages were late.
@@ -361,6 +388,22 @@ impl PassObserver for NearExplainer {
     }
 }
 
+/// Adds what late messages lost and to which causes, and what percentiles all messages have.
+pub(crate) fn summarize(explanation: &mut Explanation, late: &[Explained], all: &Histogram) {
+    explanation.messages = all.count();
+    let sum = |of: &dyn Fn(&Cause) -> bool| -> u64 {
+        late.iter().flat_map(|message| &message.causes).filter(|cause| of(cause)).map(|cause| cause.ns).sum()
+    };
+    let lost_ns = sum(&|_| true);
+    #[expect(clippy::cast_precision_loss, reason = "a share")]
+    let share = sum(&|cause| cause.class.is_known()) as f64 / lost_ns.max(1) as f64;
+    explanation.explained = share;
+    explanation.p50_ns = all.quantile(0.5);
+    explanation.p99_ns = all.quantile(0.99);
+    explanation.p99_9_ns = all.quantile(0.999);
+    explanation.causes = explain::blame_table(late, all, explanation.over_ns);
+}
+
 fn explain_pass(
     late: Late,
     explanation: &mut Explanation,
@@ -389,19 +432,9 @@ fn explain_pass(
     let far = far.filter(|far| far.refused.is_none());
     let same_clock = far.is_some_and(|far| far.machine.is_some() && far.machine == host::boot_id());
     let late: Vec<Explained> = stays.into_iter().map(|near| join(near, &usual, far, same_clock)).collect();
-    explanation.messages = usual.messages();
     explanation.late = u64::try_from(late.len()).unwrap_or(u64::MAX) + dropped;
-    let sum = |of: &dyn Fn(&Cause) -> bool| -> u64 {
-        late.iter().flat_map(|message| &message.causes).filter(|cause| of(cause)).map(|cause| cause.ns).sum()
-    };
-    let lost_ns = sum(&|_| true);
-    #[expect(clippy::cast_precision_loss, reason = "a share")]
-    let share = sum(&|cause| cause.class.is_known()) as f64 / lost_ns.max(1) as f64;
-    explanation.explained = share;
-    explanation.p50_ns = usual.stay_quantile(0.5);
-    explanation.p99_ns = usual.stay_quantile(0.99);
-    explanation.p99_9_ns = usual.stay_quantile(0.999);
-    explanation.causes = explain::blame_table(&late, usual.stays(), explanation.over_ns);
+    summarize(explanation, &late, usual.stays());
+    explanation.messages = usual.messages();
     let mut worst: Vec<&Explained> = late.iter().collect();
     worst.sort_by_key(|message| std::cmp::Reverse(message.rtt_ns));
     worst.truncate(MOST_STORED);

@@ -3,12 +3,14 @@
 #![expect(missing_docs, reason = "what has no comment is what its name says")]
 
 mod explainer;
+mod live;
 mod observer;
 mod windows;
 
 use clock::Clock;
 pub use explainer::NearExplainer;
 use host::UsageSampler;
+pub use live::{LiveExplainer, LiveReport};
 use model::stream::{StreamReceived, StreamSent};
 use model::{EndSpec, EndUsage, Limits, Receive, StreamSpec};
 use net::bulk::{self, Arrived, Gauge, Rate, ReceivePlan, SendDone, SendPlan};
