@@ -28,6 +28,7 @@ pub mod exercise;
 mod html;
 mod ladder;
 mod layout;
+mod live;
 mod markdown;
 mod options;
 mod papers;
@@ -54,6 +55,7 @@ pub use document::{Answer, AnswerRow, Block, Document, FORMAT, Headline, Headlin
 pub use draw::heat;
 pub use error::ReportError;
 pub use ladder::ladder;
+pub use live::{live_line, live_text};
 pub use options::Options;
 pub use report::{Page, Report, run_input};
 pub use sfnt::{SfntFacts, sfnt_text};

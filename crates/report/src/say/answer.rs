@@ -4,7 +4,7 @@
 
 mod cause;
 mod effect;
-mod late;
+pub(crate) mod late;
 
 use crate::compare::p_word;
 use crate::document::{Answer, AnswerRow, Document};

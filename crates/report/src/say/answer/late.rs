@@ -49,7 +49,7 @@ fn a_message(explanation: &Explanation) -> f64 {
 }
 
 /// `run-queue behind cc1 and 3 others`.
-fn words(loss: &ClassLoss<'_>) -> String {
+pub(crate) fn words(loss: &ClassLoss<'_>) -> String {
     let names = loss.names();
     let names = match names.as_slice() {
         [] => return loss.class.to_string(),

@@ -1,0 +1,81 @@
+//! What a program's messages waited for after they had arrived: a line a second, and the answer.
+
+use crate::causes::{Hints, sentences, table};
+use crate::layout::paragraph;
+use crate::say::answer::late::words;
+use crate::units::{commas, plain, span};
+use digest::causes::{by_class, lost_ns};
+use model::{Blame, Explanation};
+
+/// Causes in a line.
+const FEW: usize = 3;
+/// Rows of the final table.
+const MOST_ROWS: usize = 20;
+
+/// `3 s: 41,000 messages, wait p50 8.10 µs, p99 21.0 µs, max 5.10 ms; 3 late: run-queue rustc 4.1 ms, steal 210 µs`.
+#[must_use]
+pub fn live_line(second: u64, explanation: &Explanation, max_ns: Option<u64>) -> String {
+    let messages = messages(explanation);
+    if explanation.messages == 0 {
+        return format!("{second} s: {messages}");
+    }
+    let cause = |blame: &Blame| {
+        let name = blame.name.as_deref().map(|name| format!(" {}", plain(name))).unwrap_or_default();
+        format!("{}{name} {}", blame.class, span(blame.lost_ns as f64))
+    };
+    let causes: Vec<String> = explanation.causes.iter().take(FEW).map(cause).collect();
+    let late = match explanation.late {
+        0 => "none late".to_owned(),
+        late => format!("{} late: {}", commas(late), causes.join(", ")),
+    };
+    format!("{second} s: {messages}, {}; {late}", waits(explanation, max_ns))
+}
+
+fn messages(explanation: &Explanation) -> String {
+    format!("{} message{}", commas(explanation.messages), if explanation.messages == 1 { "" } else { "s" })
+}
+
+fn waits(explanation: &Explanation, max_ns: Option<u64>) -> String {
+    let figures = [("p50", explanation.p50_ns), ("p99", explanation.p99_ns), ("max", max_ns)];
+    let known = figures.iter().filter_map(|(word, ns)| ns.map(|ns| format!("{word} {}", span(ns as f64))));
+    format!("wait {}", known.collect::<Vec<_>>().join(", "))
+}
+
+/// The answer, the causes, and what removes those that cost most. `program` is its name and process.
+#[must_use]
+pub fn live_text(program: &str, explanation: &Explanation, max_ns: Option<u64>, width: usize) -> String {
+    let program = plain(program);
+    if explanation.messages == 0 {
+        let nothing = format!("No message of {program} was seen: it received nothing, or not from a socket.");
+        return [nothing].iter().chain(&sentences(explanation)).map(|line| paragraph("", line, width)).collect();
+    }
+    let late = format!(
+        "{} of {} of {program} waited over {}",
+        commas(explanation.late),
+        messages(explanation),
+        span(explanation.over_ns as f64)
+    );
+    let lost_ns = lost_ns(explanation) as f64;
+    let losses = by_class(explanation);
+    let share = |part: &digest::causes::ClassLoss<'_>| format!("{:.0} % {}", 100.0 * part.share, words(part));
+    let parts: Vec<String> = losses.iter().take(FEW).map(share).collect();
+    let why = match parts.as_slice() {
+        [] => String::new(),
+        parts => format!("; of the {} that they lost: {}", span(lost_ns), parts.join(", ")),
+    };
+    let mut out = paragraph("", &format!("{late}{why}."), width);
+    out.push_str(&paragraph("", &format!("All messages: {}.", waits(explanation, max_ns)), width));
+    if !explanation.causes.is_empty() {
+        // There is one end, and no round trip.
+        let mut here = explanation.clone();
+        here.causes.iter_mut().for_each(|blame| blame.host.clear());
+        let mut grid = table(&here, MOST_ROWS, Hints::Below);
+        let headings = grid.columns.iter_mut().flat_map(|column| &mut column.heading);
+        headings.for_each(|heading| *heading = heading.replace("RTT ", "wait "));
+        out.push('\n');
+        out.push_str(&grid.text(width));
+        out.push('\n');
+    }
+    sentences(explanation).iter().for_each(|sentence| out.push_str(&paragraph("", sentence, width)));
+    out
+}
