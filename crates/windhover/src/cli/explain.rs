@@ -1,6 +1,7 @@
 //! Flags of `explain`.
 
 use clap::Args;
+use model::ExplainOver;
 use std::path::PathBuf;
 
 /// Say why messages of a run were late: which causes, at which end, and what the tail would be without each
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
     /// The run directory
-    #[arg(value_name = "RUN", required_unless_present = "self_test")]
+    #[arg(value_name = "RUN", required_unless_present_any = ["self_test", "live"])]
     pub(crate) run: Option<PathBuf>,
     /// Only this cell: a number of `windhover plot RUN --list`, or a part of a key that no other has
     #[arg(long, value_name = "CELL")]
@@ -34,4 +35,15 @@ pub(crate) struct Explain {
     /// Late messages of each kind and end in the self-test, about
     #[arg(long, value_name = "N", requires = "self_test", default_value_t = 200, value_parser = clap::value_parser!(u32).range(10..=500))]
     pub(crate) late: u32,
+    /// Follow a running program instead of a run: which of its messages waited after they had arrived, and for whom; a line a second,
+    /// and the answer at the end
+    #[arg(long, value_name = "PID|NAME", conflicts_with_all = ["run", "cell", "message", "self_test"])]
+    pub(crate) live: Option<String>,
+    /// With --live: how long [default: until Ctrl-C, or until the program ends]
+    #[arg(long, short = 't', value_name = "S", requires = "live", value_parser = super::dump::seconds)]
+    pub(crate) seconds: Option<f64>,
+    /// With --live: which messages are late: those that wait longer than a time such as 100us, than the p99.9 so far, or (auto) than
+    /// the p99 so far
+    #[arg(long, value_name = "TIME", requires = "live", default_value_t = ExplainOver::Auto)]
+    pub(crate) over: ExplainOver,
 }

@@ -30,6 +30,9 @@ struct Cell<'a> {
 }
 
 pub(crate) fn run(arguments: &Explain, output: &Output) -> Result<u8, Failure> {
+    if let Some(process) = &arguments.live {
+        return super::explain_live::run(process, arguments, output);
+    }
     let Some(folder) = &arguments.run else { return super::self_test::run(arguments, output) };
     let run = store::Run::load(folder).map_err(unread)?;
     for problem in &run.problems {

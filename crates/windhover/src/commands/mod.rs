@@ -16,6 +16,7 @@ mod complete;
 mod doctor;
 mod dump;
 mod explain;
+mod explain_live;
 mod generate;
 mod guest_init;
 pub(crate) mod identity;
