@@ -2,6 +2,7 @@
 
 use crate::LoadError;
 use model::Policy;
+use nix::sys::signal::Signal;
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use random::SplitMix64;
@@ -11,45 +12,47 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use task::{Attributes, Class};
 
-/// A thread that takes the CPU runs this long.
-const HOG_NS: u64 = 300_000;
-/// Its priority.
-const HOG_PRIORITY: u8 = 80;
-/// Timers that expire at once, and about what the handler takes for one.
-const TIMERS: u64 = 1_500;
-const TIMER_NS: u64 = 200;
-/// They are set so long before.
+/// The priority of threads that take a CPU, stop a process, or measure how long a disturbance is.
+const PRIORITY: u8 = 80;
+/// Of threads whose call disturbs: they run once the measured thread sleeps, but before any load.
+const LOW: Policy = Policy::Fifo(1);
+/// How long the handler of the timers is to run, the fewest and the most timers, and how long before they are set.
+const TIMERS_NS: u64 = 300_000;
+const TIMERS: std::ops::RangeInclusive<u64> = 500..=10_000;
 const AHEAD_NS: u64 = 25_000_000;
+/// How long a process is stopped.
+const STOPPED: Duration = Duration::from_micros(400);
 /// Sockets that one packet is delivered to.
 const RECEIVERS: usize = 300;
 /// Instructions of the filter that each of them runs.
 const FILTER: usize = 1_000;
-/// The mean time between two disturbances, and how much they vary to both sides.
-const PERIOD: Duration = Duration::from_millis(12);
-const VARIES: Duration = Duration::from_millis(4);
+/// The time between two disturbances: it varies, so that they keep no step with anything.
+const PERIOD_NS: std::ops::Range<u64> = 8_000_000..16_000_000;
 /// An address of the block for use within a site (RFC 2365, section 6.2), which stays on the loopback here.
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 255, 87, 72);
 
 /// What disturbs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disturbance {
-    /// A real-time thread of high priority runs.
-    Hog,
+    /// A real-time thread of high priority runs so many µs.
+    Hog(u64),
     /// Many timers expire at once: the CPU is in the handler of its timer interrupt.
     Timers,
     /// A packet is delivered to many sockets: the CPU is in the software interrupt that receives.
     Packets,
+    /// A process is stopped by a signal to its thread of this name.
+    Stop(u32, &'static str),
 }
 
 impl Disturbance {
     /// Name of its thread.
     pub const fn thread(self) -> &'static str {
         match self {
-            Self::Hog => "wh-hog",
+            Self::Hog(_) => "wh-hog",
             Self::Timers => "wh-timers",
             Self::Packets => "wh-packets",
+            Self::Stop(..) => "wh-stop",
         }
     }
 }
@@ -71,16 +74,17 @@ pub struct Disturber {
 }
 
 impl Disturber {
-    /// Starts on a CPU.
+    /// Starts on a CPU. Those with the same `epoch_ns` of CLOCK_MONOTONIC disturb at the same times, and those whose epochs differ
+    /// keep that distance.
     ///
     /// # Errors
     /// The thread cannot be started. What fails within it is the error of [`Self::finish`].
-    pub fn start(what: Disturbance, cpu: u32) -> Result<Self, LoadError> {
+    pub fn start(what: Disturbance, cpu: u32, epoch_ns: u64) -> Result<Self, LoadError> {
         let over = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&over);
         let work = move || {
             task::pin(cpu)?;
-            disturb(what, &ends)
+            disturb(what, epoch_ns, &ends)
         };
         let thread =
             std::thread::Builder::new().name(what.thread().to_owned()).spawn(work).map_err(LoadError::thread)?;
@@ -106,85 +110,129 @@ impl Drop for Disturber {
     }
 }
 
-/// The pauses between disturbances: 8 to 16 ms, so that they keep no step with anything.
-#[derive(Debug, Clone, Default)]
-pub struct Pauses(SplitMix64);
-
-impl Pauses {
-    /// The next one.
-    pub fn pause(&mut self) -> Duration {
-        let varies = u64::try_from(2 * VARIES.as_nanos()).unwrap_or(u64::MAX);
-        PERIOD - VARIES + Duration::from_nanos(self.0.below(varies))
-    }
-}
-
-fn disturb(what: Disturbance, over: &AtomicBool) -> Result<Vec<Disturbed>, LoadError> {
+fn disturb(what: Disturbance, epoch_ns: u64, over: &AtomicBool) -> Result<Vec<Disturbed>, LoadError> {
+    task::apply_policy(Policy::Fifo(PRIORITY))?;
     let mut once: Box<dyn FnMut() -> Result<Option<Disturbed>, LoadError>> = match what {
-        Disturbance::Hog => {
-            task::apply_policy(Policy::Fifo(HOG_PRIORITY))?;
-            Box::new(|| Ok(Some(hog())))
-        }
+        Disturbance::Hog(us) => Box::new(move || Ok(Some(hog(us)))),
         Disturbance::Timers => {
-            at_once()?;
-            let timers = timers()?;
-            Box::new(move || expire(&timers))
+            let timers = Timers::open()?;
+            task::apply_policy(LOW)?;
+            Box::new(move || {
+                let one = timers.set()?;
+                let _ = clock::sleep_until(clock::monotonic_ns() + AHEAD_NS + 2 * TIMERS_NS);
+                Ok(one)
+            })
         }
         Disturbance::Packets => {
             let sockets = Sockets::open().map_err(LoadError::socket("multicast", "loopback"))?;
             // How long it takes is measured while nothing else runs: later the call ends when the thread has its CPU again.
-            task::apply_policy(Policy::Fifo(HOG_PRIORITY))?;
             let deliver = move || sockets.deliver().map_err(LoadError::socket("multicast", "loopback"));
             let lengths =
                 (0..10).map(|_| deliver().map(|one| one.end_ns - one.start_ns)).collect::<Result<Vec<_>, _>>()?;
             let length_ns = lengths.into_iter().min().unwrap_or(0);
-            at_once()?;
+            task::apply_policy(LOW)?;
             Box::new(move || deliver().map(|one| Some(Disturbed { end_ns: one.start_ns + length_ns, ..one })))
         }
+        Disturbance::Stop(process, name) => {
+            let mut thread = None;
+            Box::new(move || {
+                thread = thread.or_else(|| task::thread_named(process, name));
+                let stopped = thread.and_then(stop);
+                thread = thread.filter(|_| stopped.is_some());
+                Ok(stopped)
+            })
+        }
     };
-    let mut pauses = Pauses::default();
+    let (mut varies, mut at_ns) = (SplitMix64::default(), epoch_ns);
     let mut done = Vec::new();
     while !over.load(Ordering::Acquire) {
-        std::thread::sleep(pauses.pause());
-        done.extend(once()?);
+        at_ns += PERIOD_NS.start + varies.below(PERIOD_NS.end - PERIOD_NS.start);
+        if at_ns > clock::monotonic_ns() {
+            let _ = clock::sleep_until(at_ns);
+            done.extend(once()?);
+        }
     }
     Ok(done)
 }
 
-/// An ordinary thread that gets its CPU as soon as real-time threads leave it.
-fn at_once() -> Result<(), LoadError> {
-    let ordinary = Attributes { nice: -20, ..Attributes::new(Class::Plain(Policy::Other)) };
-    Ok(task::set_attributes(0, &ordinary)?)
-}
-
-fn hog() -> Disturbed {
+fn hog(us: u64) -> Disturbed {
     let start_ns = clock::monotonic_ns();
-    while clock::monotonic_ns() - start_ns < HOG_NS {
+    while clock::monotonic_ns() - start_ns < 1000 * us {
         std::hint::spin_loop();
     }
     Disturbed { start_ns, end_ns: clock::monotonic_ns() }
 }
 
-fn timers() -> Result<Vec<TimerFd>, LoadError> {
-    task::raise_open_files(TIMERS + 500)?;
-    (0..TIMERS)
-        .map(|_| TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK))
-        .collect::<Result<_, _>>()
-        .map_err(|cause| {
-            LoadError::Failed(format!("{TIMERS} timers cannot be made: {cause}; raise the limit of open files"))
-        })
+/// `None` where the thread has ended. The thread that a signal is sent to is the first to stop; any other one may get it late on a busy
+/// machine.
+fn stop(thread: i32) -> Option<Disturbed> {
+    task::send_signal(thread, Signal::SIGSTOP as i32).ok()?;
+    let start_ns = clock::monotonic_ns();
+    std::thread::sleep(STOPPED);
+    let end_ns = clock::monotonic_ns();
+    // It may have ended.
+    let _ = task::send_signal(thread, Signal::SIGCONT as i32);
+    Some(Disturbed { start_ns, end_ns })
 }
 
-/// `None` where the first of them would have expired before the last one was set.
-fn expire(timers: &[TimerFd]) -> Result<Option<Disturbed>, LoadError> {
-    let start_ns = clock::monotonic_ns() + AHEAD_NS;
-    let at = TimeSpec::from_duration(Duration::from_nanos(start_ns));
-    for timer in timers {
-        let set = timer.set(Expiration::OneShot(at), TimerSetTimeFlags::TFD_TIMER_ABSTIME);
-        set.map_err(|cause| LoadError::Failed(format!("a timer cannot be set: {cause}")))?;
+/// Timers that expire at once, as many as keep the handler for the wanted time on this machine.
+struct Timers {
+    timers: Vec<TimerFd>,
+    handler_ns: u64,
+}
+
+impl Timers {
+    /// The calling thread has its CPU for itself meanwhile.
+    fn open() -> Result<Self, LoadError> {
+        task::raise_open_files(TIMERS.end() + 500)?;
+        let mut this = Self { timers: Vec::new(), handler_ns: 0 };
+        let mut count = *TIMERS.start();
+        // Of many timers each takes another time than of few.
+        for _ in 0..3 {
+            while (this.timers.len() as u64) < count {
+                this.timers.push(timer(count)?);
+            }
+            let lengths = (0..3).map(|_| this.measure()).collect::<Result<Vec<_>, _>>()?;
+            this.handler_ns = lengths.into_iter().flatten().min().unwrap_or(TIMERS_NS).max(1);
+            count = (count * TIMERS_NS / this.handler_ns).clamp(count, *TIMERS.end());
+        }
+        Ok(this)
     }
-    let is_early = clock::monotonic_ns() < start_ns;
-    let _ = clock::sleep_until(start_ns + 1_000_000);
-    Ok(is_early.then_some(Disturbed { start_ns, end_ns: start_ns + TIMERS * TIMER_NS }))
+
+    /// All expire in `AHEAD_NS`. `None` where the first of them would have expired before the last one was set.
+    fn set(&self) -> Result<Option<Disturbed>, LoadError> {
+        let start_ns = clock::monotonic_ns() + AHEAD_NS;
+        let at = TimeSpec::from_duration(Duration::from_nanos(start_ns));
+        for timer in &self.timers {
+            let set = timer.set(Expiration::OneShot(at), TimerSetTimeFlags::TFD_TIMER_ABSTIME);
+            set.map_err(|cause| LoadError::Failed(format!("a timer cannot be set: {cause}")))?;
+        }
+        let is_early = clock::monotonic_ns() < start_ns;
+        Ok(is_early.then_some(Disturbed { start_ns, end_ns: start_ns + self.handler_ns }))
+    }
+
+    /// How long the handler takes, in ns: the longest time that the CPU is taken from this thread while they expire.
+    fn measure(&self) -> Result<Option<u64>, LoadError> {
+        let Some(Disturbed { start_ns, .. }) = self.set()? else { return Ok(None) };
+        let _ = clock::sleep_until(start_ns - TIMERS_NS);
+        let (mut before_ns, mut longest_ns) = (clock::monotonic_ns(), 0);
+        // Of a thread that wakes up too late they have expired.
+        if before_ns > start_ns {
+            return Ok(None);
+        }
+        while before_ns < start_ns + TIMERS_NS {
+            let now_ns = clock::monotonic_ns();
+            longest_ns = (now_ns - before_ns).max(longest_ns);
+            before_ns = now_ns;
+        }
+        Ok(Some(longest_ns))
+    }
+}
+
+fn timer(count: u64) -> Result<TimerFd, LoadError> {
+    TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK).map_err(|cause| {
+        LoadError::Failed(format!("{count} timers cannot be made: {cause}; raise the limit of open files"))
+    })
 }
 
 /// Sockets that all get each packet that one of them sends. Each drops it after a long filter.

@@ -18,7 +18,7 @@ mod profile;
 mod sampler;
 mod scratch;
 
-pub use disturber::{Disturbance, Disturbed, Disturber, Pauses};
+pub use disturber::{Disturbance, Disturbed, Disturber};
 pub use engine::{Load, STEADY_TIMEOUT};
 pub use error::LoadError;
 pub use profile::unit;

@@ -67,3 +67,12 @@ pub fn send_signal(pid: i32, signal: i32) -> Result<(), TaskError> {
     let sent = Signal::try_from(signal).and_then(|signal| kill(Pid::from_raw(pid), signal));
     sent.map_err(|cause| TaskError::refused(format!("process {pid} cannot be signalled"), cause))
 }
+
+/// The thread of a process that has this name.
+pub fn thread_named(process: u32, name: &str) -> Option<i32> {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?;
+    let is_it = |thread: &std::fs::DirEntry| {
+        std::fs::read_to_string(thread.path().join("comm")).is_ok_and(|comm| comm.trim_end() == name)
+    };
+    threads.flatten().find(is_it)?.file_name().to_str()?.parse().ok()
+}

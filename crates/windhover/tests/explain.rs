@@ -33,7 +33,8 @@ fn a_thread_that_takes_the_cpu_is_named_at_its_end() {
     let folder = Folder::new("explain");
     let plan = PLAN.replace("CPU0", &cpus[0].to_string()).replace("CPU1", &cpus[1].to_string());
     let file = folder.file("plan.toml", &plan);
-    let hog = Disturber::start(Disturbance::Hog, cpus[0]).unwrap();
+    let (hog, now_ns) = (Disturbance::Hog(300), clock::monotonic_ns());
+    let hog = Disturber::start(hog, cpus[0], now_ns).unwrap();
     let output = run(&["campaign", "run", &file, "--output", folder.path()]);
     assert!(hog.finish().unwrap().len() > 50);
     assert_code(&output, 0);
@@ -42,7 +43,7 @@ fn a_thread_that_takes_the_cpu_is_named_at_its_end() {
     let cells: serde_json::Value = serde_json::from_str(&stdout(&run(&["explain", path, "--json"]))).unwrap();
     assert_eq!(cells.as_array().unwrap().len(), 3);
     for cell in cells.as_array().unwrap() {
-        let rows = late_by(cell, &["preempted", "run-queue"], Disturbance::Hog.thread());
+        let rows = late_by(cell, &["preempted", "run-queue"], Disturbance::Hog(300).thread());
         let at = |end: &str| rows.iter().filter(|(host, _)| host == end).map(|(_, late)| late).sum::<u64>();
         // A second of disturbances each 12 ms, of which a busy machine leaves some.
         assert!(

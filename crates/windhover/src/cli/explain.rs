@@ -1,7 +1,7 @@
 //! Flags of `explain`.
 
 use clap::Args;
-use model::ExplainOver;
+use model::{ExplainOver, Policy};
 use std::path::PathBuf;
 
 /// Say why messages of a run were late: which causes, at which end, and what the tail would be without each
@@ -32,9 +32,15 @@ pub(crate) struct Explain {
     /// too few do
     #[arg(long, conflicts_with_all = ["run", "cell", "message", "export", "json"])]
     pub(crate) self_test: bool,
-    /// Late messages of each kind and end in the self-test, about
+    /// Late messages of each disturbance, end and load in the self-test: it goes on until it has so many
     #[arg(long, value_name = "N", requires = "self_test", default_value_t = 200, value_parser = clap::value_parser!(u32).range(10..=500))]
     pub(crate) late: u32,
+    /// Only the disturbances of the self-test whose row in its table contains this text, such as SIGSTOP or reflector
+    #[arg(long, value_name = "TEXT", requires = "self_test")]
+    pub(crate) only: Option<String>,
+    /// Scheduling policy of the measured threads in the self-test
+    #[arg(long, value_name = "POLICY", requires = "self_test", default_value = "fifo:10")]
+    pub(crate) policy: Policy,
     /// Follow a running program instead of a run: which of its messages waited after they had arrived, and for whom; a line a second,
     /// and the answer at the end
     #[arg(long, value_name = "PID|NAME", conflicts_with_all = ["run", "cell", "message", "self_test"])]

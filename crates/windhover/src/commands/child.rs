@@ -95,13 +95,8 @@ impl Worker {
         }
     }
 
-    /// The thread of it that has this name.
-    pub(crate) fn thread(&self, name: &str) -> Option<i32> {
-        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.pid())).ok()?;
-        let is_it = |thread: &std::fs::DirEntry| {
-            std::fs::read_to_string(thread.path().join("comm")).is_ok_and(|comm| comm.trim_end() == name)
-        };
-        threads.flatten().find(is_it)?.file_name().to_str()?.parse().ok()
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.pid()
     }
 
     pub(crate) fn signal(&mut self, signal: i32) {
