@@ -473,8 +473,7 @@ impl PassObserver for FarExplainer {
     fn begin(&mut self, _: u32, socket: Option<RawFd>) {
         if self.collector.is_none() {
             let cpu = task::current_cpu().filter(|_| task::allowed_cpus().is_ok_and(|cpus| cpus.len() == 1));
-            self.collector =
-                Some(Collector::start(Side::Far, socket, Late::Beyond(FAR_QUANTILE), (self.policy, cpu)));
+            self.collector = Some(Collector::start(Side::Far, socket, Late::Beyond(FAR_QUANTILE), (self.policy, cpu)));
         }
     }
 

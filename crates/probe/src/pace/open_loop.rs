@@ -21,6 +21,7 @@ use model::{FindingId, LatencyKind, PaceSpec, Pacer, ProbeSpec, Protocol, Receiv
 use net::{Fallback, PathOptions};
 use pgm_io::PgmSocketCounts;
 use record::{Delivered, Paced, PacedConfig, PacedPeer, PeerClock, RateEvidence, Recorded, RemoteEnd, SenderCounts};
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::atomic::AtomicBool;
 use wire::StopReport;
 
@@ -152,7 +153,11 @@ impl OpenLoop<'_> {
         }
         let live = self.context.live.as_ref().filter(|_| self.task.live && paced.is_some());
         let mut ended = None;
-        observers.begin(pass.size, None);
+        let only = match self.paths.sockets.list.as_slice() {
+            [one] => Some(one.as_fd().as_raw_fd()),
+            _ => None,
+        };
+        observers.begin(pass.size, only);
         let mut done = self.send_and_receive(pass, schedule, length_ns, paced.as_deref_mut(), flags, &mut ended)?;
         observers.end(&mut done.own);
         if let (Some(paced), Some(live)) = (paced, live) {

@@ -410,7 +410,8 @@ fn a_run_directory_gives_the_same_report() {
     run.write_plan("name = \"white-paper\"\n").unwrap();
     run.write_run(&input.document).unwrap();
     for (step, result) in input.document.order.iter().zip(&input.results) {
-        let files = store::CellFiles { result, hlog: "", outliers: &[], windows: &[], events: &[], raw: None, capture: None };
+        let files =
+            store::CellFiles { result, hlog: "", outliers: &[], windows: &[], events: &[], raw: None, capture: None };
         run.write_cell(step.index, &files, result.started_ns).unwrap();
     }
     let path = run.path().to_owned();
