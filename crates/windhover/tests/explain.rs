@@ -181,3 +181,20 @@ fn runs_without_an_explanation_and_wrong_times_are_refused() {
     let neither = windhover(&["explain"]).output().unwrap();
     assert_code(&neither, 2);
 }
+
+/// Catches: rows that end before they have the wanted messages, disturbances that reach nothing, a verdict without its exit code.
+#[test]
+fn the_self_test_disturbs_and_counts() {
+    let row = "real-time thread, 300 µs at the reflector";
+    let output = run(&["explain", "--self-test", "--late", "10", "--only", row]);
+    let text = stdout(&output);
+    // A busy machine may make some of the messages later than the disturbance does.
+    assert_code(&output, if text.contains("explanations can be trusted") { 0 } else { 3 });
+    let rows = text.lines().filter(|line| line.starts_with("real-time thread, 300 µs"));
+    let counts: Vec<Vec<u32>> =
+        rows.map(|line| line.split_whitespace().filter_map(|word| word.parse().ok()).skip(1).collect()).collect();
+    assert_eq!(counts.len(), 2, "without load and beside it: {text}");
+    assert!(counts.iter().all(|count| count[0] >= 10 && 2 * count[1] > count[0]), "{text}");
+    assert_refused(&["explain", "--self-test", "--only", "SIGKILL"], 2, &["SIGKILL", "no row"]);
+    assert_refused(&["explain", "RUN", "--only", "SIGSTOP"], 2, &["--self-test"]);
+}
