@@ -3,6 +3,7 @@
 mod build;
 mod bypass;
 mod capture;
+mod explain;
 mod lab;
 mod late;
 mod pace;
@@ -43,6 +44,8 @@ enum Bench {
     Render(render::Arguments),
     /// The four rates of the heat maps: whether they are reached, what is lost, how late messages leave.
     Pace(pace::Arguments),
+    /// Explanations of late messages: cost of the recorder, named share, predicted tails, speed, self-test. Goals are shown as met or missed.
+    Explain(explain::Arguments),
     /// Cause of late messages of `pace`: with and without a CPU hog and a compiler, and with a stalled reflector.
     Late(late::Arguments),
     /// Maximum UDP datagrams a second and TCP throughput beside iperf3, iperf 2 and sockperf, interleaved on one lab.
@@ -122,6 +125,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.bench {
         Bench::Peers(arguments) => peers::run(arguments),
         Bench::Pace(arguments) => pace::run(arguments),
+        Bench::Explain(arguments) => explain::run(arguments),
         Bench::Late(arguments) => late::run(arguments),
         Bench::Shield(arguments) => shield::run(arguments),
         Bench::Bypass(arguments) => bypass::run(arguments),

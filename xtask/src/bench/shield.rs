@@ -64,10 +64,11 @@ fn invalid(documents: &[serde_json::Value]) -> impl Iterator<Item = &str> {
     found.flatten().map(|finding| finding["id"].as_str().unwrap_or("a finding without a word"))
 }
 
-fn measure(plan: &str, binary: &Path) -> Result<PathBuf> {
-    ensure!(process::is_root(), "a shield needs root");
+/// Runs a campaign; where its run directory is.
+pub(super) fn measure(plan: &str, binary: &Path) -> Result<PathBuf> {
+    ensure!(process::is_root(), "shields and labs need root");
     packages::ensure(&["iproute2", "gcc", "libc6-dev"], "for the lab and the load")?;
-    let folder = process::target().join("bench-shield").join(std::process::id().to_string());
+    let folder = process::target().join("bench-campaign").join(std::process::id().to_string());
     create(&folder)?;
     let status = Command::new(binary)
         .args(["campaign", "run", plan, "--output"])

@@ -142,14 +142,14 @@ const ABOVE_FRAME_US: [(&str, f64); 2] = [("udp", 0.35), ("tcp", 0.45)];
 /// RTT in ns of a stall by real-time throttling of one end, or of its echo at the other (see `stats::stalls`).
 const THROTTLED_NS: std::ops::RangeInclusive<u64> = 15_000_000..=60_000_000;
 
-enum Goal {
+pub(super) enum Goal {
     AtMost(f64),
     AtLeast(f64),
 }
 
 impl Goal {
     /// Two cells of a table: the goal, and whether it is met.
-    fn judge(&self, value: f64) -> String {
+    pub(super) fn judge(&self, value: f64) -> String {
         let (sign, bound, met) = match *self {
             Self::AtMost(bound) => ('≤', bound, value <= bound),
             Self::AtLeast(bound) => ('≥', bound, value >= bound),
