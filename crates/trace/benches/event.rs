@@ -2,7 +2,8 @@
 //! turn of the CPU is a few events, which are counted. Needs CAP_BPF and CAP_PERFMON.
 //!
 //! `cargo bench -p windhover-trace --bench event` prints one number.
-#![allow(clippy::print_stdout, reason = "a benchmark prints its figure")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints its figures")]
+#![allow(unsafe_code, reason = "sched_setscheduler(2) has no safe wrapper here")]
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::time::{ClockId, clock_gettime};
@@ -15,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use windhover_trace::{Recorder, Subject};
 
 /// Calls between two looks at the events, of which the ring holds some more.
-const CALLS: u64 = 2_000;
-const BATCHES: u64 = 20;
+const CALLS: u64 = 200;
+const BATCHES: u64 = 200;
 const ROUNDS: usize = 15;
 
 fn now_ns() -> Result<u64, Box<dyn Error>> {
@@ -25,11 +26,11 @@ fn now_ns() -> Result<u64, Box<dyn Error>> {
 }
 
 /// The least ns of a call in batches, and the events a call.
-fn measure(cpu: u16, mut recorder: Option<&mut Recorder>) -> Result<(f64, f64), Box<dyn Error>> {
+fn measure(call: fn(), cpu: u16, mut recorder: Option<&mut Recorder>) -> Result<(f64, f64), Box<dyn Error>> {
     let (mut least_ns, mut events) = (u64::MAX, 0);
     for _ in 0..BATCHES {
         let begin_ns = now_ns()?;
-        (0..CALLS).for_each(|_| std::thread::yield_now());
+        (0..CALLS).for_each(|_| call());
         let end_ns = now_ns()?;
         least_ns = least_ns.min(end_ns - begin_ns);
         if let Some(recorder) = recorder.as_deref_mut() {
@@ -43,12 +44,22 @@ fn measure(cpu: u16, mut recorder: Option<&mut Recorder>) -> Result<(f64, f64), 
     Ok((least_ns as f64 / CALLS as f64, events as f64 / (BATCHES * CALLS) as f64))
 }
 
+/// A system call that nothing is recorded of.
+fn ask() {
+    let _ = std::hint::black_box(nix::unistd::getppid());
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let cpu = 0;
+    let (cpu, cpu16) = (0, 0_u16);
     let mut set = CpuSet::new();
     set.set(cpu)?;
-    // The other thread, too.
+    // The other thread, too: both only yield to each other.
     sched_setaffinity(Pid::from_raw(0), &set)?;
+    let priority = libc::sched_param { sched_priority: 10 };
+    // SAFETY: `priority` is a valid sched_param that outlives the call.
+    if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) } != 0 {
+        return Err(std::io::Error::last_os_error().into());
+    }
     let over = Arc::new(AtomicBool::new(false));
     let ends = Arc::clone(&over);
     let other = std::thread::spawn(move || {
@@ -61,12 +72,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     let subject = Subject { process: std::process::id(), descriptor: socket.as_raw_fd(), port, far: false };
     let mut costs = Vec::new();
     for _ in 0..ROUNDS {
-        let (without_ns, _) = measure(u16::try_from(cpu)?, None)?;
+        let (idle_ns, _) = measure(ask, cpu16, None)?;
+        let (without_ns, _) = measure(std::thread::yield_now, cpu16, None)?;
         let mut recorder = Recorder::start(&subject)?;
-        let (with_ns, events) = measure(u16::try_from(cpu)?, Some(&mut recorder))?;
+        let (traced_ns, _) = measure(ask, cpu16, None)?;
+        let (with_ns, events) = measure(std::thread::yield_now, cpu16, Some(&mut recorder))?;
         drop(recorder);
-        eprintln!("{without_ns:.0} ns a call without, {with_ns:.0} ns with {events:.2} events");
-        costs.push((with_ns - without_ns) / events);
+        // Programs run at each system call of both threads, and record nothing.
+        let calls_ns = 2.0 * (traced_ns - idle_ns);
+        eprintln!(
+            "{without_ns:.0} ns without, {with_ns:.0} ns with {events:.2} events, of which {calls_ns:.0} ns for system calls"
+        );
+        costs.push((with_ns - without_ns - calls_ns) / events);
     }
     over.store(true, Ordering::Relaxed);
     let _ = other.join();
