@@ -162,6 +162,7 @@ pub(crate) fn combined(used: &[&ResultDocument]) -> Option<Explanation> {
     causes.sort_by(|a, b| b.lost_ns.cmp(&a.lost_ns).then_with(|| a.class.cmp(&b.class)));
     let explained_ns: f64 = all.iter().map(|one| one.explained * recorded_ns(one) as f64).sum();
     Some(Explanation {
+        kind: all[0].kind,
         over_ns: typical(&|one| Some(one.over_ns)).unwrap_or(0),
         messages: all.iter().map(|one| one.messages).sum(),
         late: all.iter().map(|one| one.late).sum(),

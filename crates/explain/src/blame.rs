@@ -85,6 +85,7 @@ pub fn blame(slice: &Slice, excess_ns: u64, priority: u8, timeline: &Timeline, h
         Work::Runs => runs(slice, excess_ns, priority, timeline, &mut tally),
         Work::Waits => waits(slice, priority, timeline, &mut tally),
         Work::Receives => receives(slice, timeline, &mut tally),
+        Work::Expires => expires(slice, excess_ns, timeline, &mut tally),
     };
     let place = Place { host, cpu: slice.to.cpu, segment: slice.segment };
     let (mut causes, left) = tally.settle(&place, excess_ns);
@@ -204,6 +205,31 @@ fn waits(slice: &Slice, own: u8, timeline: &Timeline, tally: &mut Tally) -> Caus
                 }
             }
             _ => {}
+        }
+    }
+    CauseClass::Unknown
+}
+
+/// The timer of the thread is due. Up to the usual time it may expire late on purpose (timer slack); from then on the CPU keeps it.
+fn expires(slice: &Slice, excess_ns: u64, timeline: &Timeline, tally: &mut Tally) -> CauseClass {
+    let (start_ns, end_ns) = (slice.to.at_ns.saturating_sub(excess_ns), slice.to.at_ns);
+    let interrupted_ns = timeline.first_interrupt(start_ns, end_ns).unwrap_or(end_ns);
+    let mut steal_ns = timeline.missing_between(start_ns, end_ns);
+    for span in timeline.between(start_ns, end_ns) {
+        let ns = span.end_ns - span.start_ns;
+        match span.activity {
+            Activity::Idle => tally.add(CauseClass::IdleExit, Name::default(), 0, ns),
+            Activity::Task { tid, name, .. } if span.start_ns < interrupted_ns => {
+                let stolen_ns = steal_ns.min(ns);
+                steal_ns -= stolen_ns;
+                tally.add(CauseClass::Steal, Name::default(), 0, stolen_ns);
+                tally.add(CauseClass::CpuDeaf, name, tid, ns - stolen_ns);
+                let evidence = format!("first interrupt after {}", microseconds(interrupted_ns - slice.from.at_ns));
+                tally.because(CauseClass::CpuDeaf, name, tid, evidence);
+            }
+            _ => {
+                interrupts(&span, tally);
+            }
         }
     }
     CauseClass::Unknown

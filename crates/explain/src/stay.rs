@@ -55,6 +55,8 @@ pub enum Side {
     Near,
     /// It receives, and then answers.
     Far,
+    /// It sends nothing: its thread sleeps until a time, which is that of [`Stage::Send`].
+    Timer,
 }
 
 /// What the time of a segment goes to.
@@ -66,6 +68,8 @@ pub enum Work {
     Waits,
     /// The kernel receives.
     Receives,
+    /// The CPU is to take the interrupt of the timer that wakes the measured thread.
+    Expires,
 }
 
 /// One segment of a stay.
@@ -105,6 +109,14 @@ impl Stay {
         let (sending, receiving) = match side {
             Side::Near => ([Path::NearSend, Path::KernelOut], [Path::NearReceive, Path::NearWakeUp, Path::Return]),
             Side::Far => ([Path::FarSend; 2], [Path::FarReceive, Path::FarWakeUp, Path::FarApplication]),
+            Side::Timer => {
+                let to = [
+                    (Stage::Waking, Work::Expires, Path::Expiry),
+                    (Stage::Running, Work::Waits, Path::NearWakeUp),
+                    (Stage::Returned, Work::Runs, Path::Return),
+                ];
+                return self.cut(Stage::Send, self.threads[1], to.into_iter());
+            }
         };
         // A thread that did not sleep is never woken: it takes the message itself.
         let woken = self.at(Stage::Waking).is_some() && self.at(Stage::Running).is_some();
@@ -122,8 +134,8 @@ impl Stay {
         let mut slices = self.cut(Stage::Received, self.threads[1], receives.iter().copied());
         let sent = self.cut(Stage::Send, self.threads[0], out);
         match side {
-            Side::Near => slices.splice(0..0, sent).for_each(drop),
             Side::Far => slices.extend(sent),
+            _ => slices.splice(0..0, sent).for_each(drop),
         }
         slices
     }
@@ -149,9 +161,9 @@ impl Stay {
         self.stamps.iter().map(|stamp| stamp.at_ns).max().unwrap_or(0)
     }
 
-    /// When it began: at the near end with the send call, at the far end in the stack; 0 where that was not seen.
+    /// When it began: at the near end with the send call or the time asked for, at the far end in the stack; 0 where that was not seen.
     pub fn start_ns(&self, side: Side) -> u64 {
-        let first = if side == Side::Near { Stage::Send } else { Stage::Received };
+        let first = if side == Side::Far { Stage::Received } else { Stage::Send };
         self.at(first).map_or(0, |stamp| stamp.at_ns)
     }
 
@@ -168,10 +180,11 @@ impl Stay {
         since_raise_ns.min(self.away_ns().unwrap_or(LONGEST_DEFERRAL_NS))
     }
 
-    /// The whole stay, in ns: at the near end the round trip, at the far end from the stack to the driver.
+    /// The whole stay, in ns: at the near end the round trip or the wake-up latency, at the far end from the stack to the
+    /// driver.
     pub fn ns(&self, side: Side) -> Option<u64> {
         let (from, to) = match side {
-            Side::Near => (self.at(Stage::Send)?, self.at(Stage::Returned)?),
+            Side::Near | Side::Timer => (self.at(Stage::Send)?, self.at(Stage::Returned)?),
             Side::Far => {
                 let first =
                     [Stage::Received, Stage::Waking, Stage::Returned].into_iter().find_map(|one| self.at(one))?;

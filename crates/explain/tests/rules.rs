@@ -52,6 +52,7 @@ fn slice(work: Work, long_us: i64) -> Slice {
         Work::Runs => PathSegment::FarSend,
         Work::Waits => PathSegment::FarWakeUp,
         Work::Receives => PathSegment::FarReceive,
+        Work::Expires => PathSegment::Expiry,
     };
     let from = Stamp { at_ns: BEGIN_NS, cpu: u16::from(work == Work::Waits) };
     Slice { segment, work, thread: ME, from, to: Stamp { at_ns: at(long_us), cpu: 0 } }
@@ -298,6 +299,48 @@ fn idle_cpus_and_the_recorder_have_causes_of_their_own() {
     assert_eq!(causes_of(&waits, FIFO_60, &reads), ["tracer wh-explain 300"]);
     assert_eq!(absence(NICE_0, RUNNABLE, (20, NICE_0, "wh-explain")), ["tracer wh-explain 300", "no-event - 100"]);
     assert_eq!(causes_of(&waits, FIFO_60, &[]), ["unknown - 300"]);
+}
+
+/// Catches: a task that ran while interrupts were on, or within the timer's slack, blamed for a late timer; a CPU that did not take
+/// the interrupt, or was in it for long, not found.
+#[test]
+fn a_timer_is_late_for_what_its_cpu_did_from_the_usual_time_on() {
+    let expires = slice(Work::Expires, 300);
+    let build = switch(-100, (0, RUNNABLE), 20, NICE_0, "cc1");
+    let timer = vector(290, 30, Vector::LocalTimer);
+    assert_eq!(causes_of(&expires, FIFO_60, &[build, timer]), ["cpu-deaf cc1 290", "hardirq local_timer 10"]);
+    assert_eq!(
+        causes_of(&expires, FIFO_60, &[build, vector(-5, 400, Vector::LocalTimer)]),
+        ["hardirq local_timer 300"]
+    );
+    let of = |excess_ns, events: &[Event]| -> Vec<_> {
+        let causes = blame(&expires, excess_ns, FIFO_60, &Timeline::new(events, at(0), at(300)), "initiator");
+        causes.into_iter().map(|cause| (cause.class, cause.ns / 1000, cause.evidence)).collect()
+    };
+    let evidence = "first interrupt after 290.0 µs".to_owned();
+    let hardirq = |us| (CauseClass::Hardirq, us, String::new());
+    assert_eq!(of(30_000, &[build, timer]), [(CauseClass::CpuDeaf, 20, evidence), hardirq(10)], "50 µs of slack");
+    let took = vector(100, 1, Vector::Reschedule);
+    let interrupted = [build, took, timer];
+    assert_eq!(of(200_000, &interrupted)[0].0, CauseClass::Unknown, "{:?}", of(200_000, &interrupted));
+    let idle = switch(-100, (20, SLEEPING), 0, NICE_0, "swapper/0");
+    assert_eq!(causes_of(&expires, FIFO_60, &[idle, timer]), ["idle-exit - 290", "hardirq local_timer 10"]);
+    let stolen = [switch(-200, (0, RUNNABLE), 20, NICE_0, "cc1"), ran(-50, 20, 150), ran(300, 20, 100)];
+    assert_eq!(causes_of(&expires, FIFO_60, &stolen), ["steal - 250", "cpu-deaf cc1 50"]);
+}
+
+/// Catches: a wake-up whose parts are not the whole of it, or that has parts of a message.
+#[test]
+fn a_wake_up_is_expiry_wait_and_return() {
+    let mut stamps = [Stamp::default(); STAGES];
+    let passed = [(Stage::Send, 0), (Stage::Waking, 60), (Stage::Running, 70), (Stage::Returned, 73)];
+    passed.into_iter().for_each(|(stage, us)| stamps[stage as usize].at_ns = at(us));
+    let stay = Stay::new(7, stamps, [0, ME]);
+    let slices: Vec<_> =
+        stay.slices(Side::Timer).iter().map(|one| (one.segment, one.ns() / 1000, one.thread)).collect();
+    let expected = [(PathSegment::Expiry, 60), (PathSegment::NearWakeUp, 10), (PathSegment::Return, 3)];
+    assert_eq!(slices, expected.map(|(segment, us)| (segment, us, ME)));
+    assert_eq!((stay.ns(Side::Timer), stay.start_ns(Side::Timer)), (Some(73_000), at(0)));
 }
 
 /// Catches: an application that is slow blamed on the kernel.

@@ -122,9 +122,13 @@ impl Collector {
         late: Late,
         (policy, cpu): (Policy, Option<u32>),
     ) -> Result<Self, String> {
-        let descriptor = socket.ok_or("the pass has no data socket of its own")?;
-        let (process, port, far) = (std::process::id(), port(descriptor), side == Side::Far);
-        let subject = Subject { process, descriptor, port, far };
+        let subject = match side {
+            Side::Timer => Subject { descriptor: trace::recorder::SLEEPS, ..Subject::default() },
+            _ => {
+                let descriptor = socket.ok_or("the pass has no data socket of its own")?;
+                Subject { descriptor, port: port(descriptor), far: side == Side::Far, ..Subject::default() }
+            }
+        };
         let only = OnlyRecording::begin()?;
         let recorder = Recorder::start(&subject).map_err(|error| error.to_string())?;
         Self::spawn(Collecting::new(side, late, policy, recorder), cpu, only, |_| {})
@@ -144,7 +148,11 @@ impl Collector {
             // read too late, and real-time messages are measured beside such.
             let own = if collecting.policy.is_real_time() { Policy::Fifo(1) } else { Policy::Other };
             let _ = task::apply_policy(own).or_else(|_| task::apply_policy(Policy::Other));
-            let moved = task::set_affinity(&task::housekeeping_cpus(cpu));
+            // Threads that sleep may have several CPUs, and the calling one is on none of them.
+            let moved = match collecting.side {
+                Side::Timer => Ok(()),
+                _ => task::set_affinity(&task::housekeeping_cpus(cpu)),
+            };
             let mut collected = collecting.run(&ends, watch);
             let shares = |why| format!("the recorder shares the measured thread's CPU: {why}");
             collected.limits.extend(moved.err().map(shares));
@@ -332,6 +340,8 @@ pub struct NearExplainer {
     over: ExplainOver,
     policy: Policy,
     cpu: Option<u32>,
+    /// Messages, or sleeps.
+    side: Side,
     /// What is late, once the first pass is over.
     late: Option<Late>,
     p50_before_ns: Option<u64>,
@@ -343,14 +353,24 @@ pub struct NearExplainer {
 impl NearExplainer {
     /// For an initiator with this policy on this CPU.
     pub fn new(over: ExplainOver, policy: Policy, cpu: Option<u32>) -> Self {
-        Self { over, policy, cpu, late: None, p50_before_ns: None, collector: None, collected: None, far: Vec::new() }
+        Self {
+            over,
+            policy,
+            cpu,
+            side: Side::Near,
+            late: None,
+            p50_before_ns: None,
+            collector: None,
+            collected: None,
+            far: Vec::new(),
+        }
     }
 }
 
 impl PassObserver for NearExplainer {
     fn begin(&mut self, _: u32, socket: Option<RawFd>) {
         if let Some(late) = self.late {
-            self.collector = Some(Collector::start(Side::Near, socket, late, (self.policy, self.cpu)));
+            self.collector = Some(Collector::start(self.side, socket, late, (self.policy, self.cpu)));
         }
     }
 
@@ -364,6 +384,7 @@ impl PassObserver for NearExplainer {
 
     fn wants_further_pass(&mut self, result: &Measured) -> bool {
         let Some(latency) = result.result.latency.as_ref() else { return false };
+        self.side = if latency.kind == LatencyKind::WakeUp { Side::Timer } else { Side::Near };
         let round_trips = if latency.kind == LatencyKind::RttHalf { 2 } else { 1 };
         let (ns, q) = match self.over {
             ExplainOver::Ns(ns) => (Some(ns), 0.0),
@@ -378,7 +399,8 @@ impl PassObserver for NearExplainer {
     fn take_further_pass(&mut self, result: &mut Measured, further: &Measured) {
         let Some(late) = self.late.take() else { return };
         let far = std::mem::take(&mut self.far);
-        let mut explanation = Explanation { p50_before_ns: self.p50_before_ns, ..Explanation::default() };
+        let kind = if self.side == Side::Timer { LatencyKind::WakeUp } else { LatencyKind::Rtt };
+        let mut explanation = Explanation { kind, p50_before_ns: self.p50_before_ns, ..Explanation::default() };
         match self.collected.take() {
             Some(Ok(collected)) => explain_pass(late, &mut explanation, collected, &far, result, further),
             Some(Err(why)) => explanation.limits.push(why),
@@ -424,6 +446,7 @@ fn explain_pass(
             .limits
             .extend(far.into_iter().flat_map(|far| &far.limits).map(|limit| format!("at the far end: {limit}"))),
         Some(Some(why)) => explanation.limits.push(format!("the far end explains nothing: {why}")),
+        None if explanation.kind == LatencyKind::WakeUp => {}
         None => explanation.limits.push("the far end explains nothing".to_owned()),
     }
     if dropped > 0 {
@@ -439,7 +462,9 @@ fn explain_pass(
     worst.sort_by_key(|message| std::cmp::Reverse(message.rtt_ns));
     worst.truncate(MOST_STORED);
     let since_1970_ns = clock::realtime_ns().saturating_sub(clock::monotonic_ns());
-    let known = |seq: u64| further.outliers.iter().find(|one| one.seq == seq).cloned().unwrap_or_default();
+    // Sleeps are counted from the begin of their warm-up.
+    let is_known = |one: &&Outlier, seq| one.seq == seq && explanation.kind == LatencyKind::Rtt;
+    let known = |seq| further.outliers.iter().find(|one| is_known(one, seq)).cloned().unwrap_or_default();
     result.outliers.extend(worst.into_iter().map(|message| Outlier {
         seq: message.seq,
         realtime_ns: Some(since_1970_ns + message.start_ns),

@@ -23,9 +23,11 @@ words! {
         /// From the stack's receive function to the wake-up of the thread here, or to the return of its receive call where it did
         /// not sleep.
         NearReceive = "near-receive",
+        /// From the time that the thread asked to be woken at to its wake-up: a timer has no other way.
+        Expiry = "expiry",
         /// From the wake-up of the thread until it ran.
         NearWakeUp = "near-wake-up",
-        /// From then to the return of the receive call.
+        /// From then to the return of the receive call, or of the sleep.
         Return = "return",
     }
 }
@@ -341,7 +343,10 @@ pub struct Blame {
 /// Why messages were late, from a pass of its own with the recorder on.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Explanation {
-    /// Messages whose round trip was longer are late.
+    /// What the times are: round trips, or wake-up latencies.
+    #[serde(default)]
+    pub kind: crate::LatencyKind,
+    /// Messages whose time was longer are late.
     pub over_ns: u64,
     /// Messages of the explaining pass.
     pub messages: u64,
@@ -349,9 +354,9 @@ pub struct Explanation {
     pub late: u64,
     /// The share of what they lost that is named, 0 to 1.
     pub explained: f64,
-    /// The median round trip without the recorder.
+    /// The median time without the recorder.
     pub p50_before_ns: Option<u64>,
-    /// The median round trip with it.
+    /// The median time with it.
     pub p50_ns: Option<u64>,
     /// The 99th percentile with it.
     pub p99_ns: Option<u64>,

@@ -6,7 +6,7 @@ use crate::units::{commas, counted, percent, plain, span, three_digits, us, us_o
 use digest::CellInfo;
 use digest::causes::by_class;
 use model::result::Outlier;
-use model::{Blame, Cause, CauseClass, Explanation, ResultDocument, SegmentTime};
+use model::{Blame, Cause, CauseClass, Explanation, LatencyKind, PathSegment, ResultDocument, SegmentTime};
 use std::collections::BTreeSet;
 
 /// Rows below an answer. `windhover explain` has all of them.
@@ -80,9 +80,11 @@ pub(crate) fn title(of: &str, explanation: &Explanation) -> String {
         return format!("Why late{of}: nothing was recorded");
     }
     let counted = format!(
-        "Why late{of}: {} of {} messages took longer than RTT {}",
+        "Why late{of}: {} of {} {} took longer than {} {}",
         commas(explanation.late),
         commas(explanation.messages),
+        samples(explanation),
+        explanation.kind.title(),
         span(explanation.over_ns as f64)
     );
     if lost_ns == 0 {
@@ -92,8 +94,14 @@ pub(crate) fn title(of: &str, explanation: &Explanation) -> String {
     format!("{counted}; of the {} that they lost {known} has a cause", span(lost_ns as f64))
 }
 
+/// What was late.
+pub(crate) fn samples(explanation: &Explanation) -> &'static str {
+    if explanation.kind == LatencyKind::WakeUp { "wake-ups" } else { "messages" }
+}
+
 /// A row a cause, that which cost most first. What removes a class is in its first row.
 pub(crate) fn table(explanation: &Explanation, most: usize, hints: Hints) -> Grid {
+    let of = capital(explanation.kind.title());
     let mut grid = Columns::none()
         .words("cause", |blame: &&Blame| blame.class.to_string())
         .words("name", |blame| blame.name.as_deref().map(plain).unwrap_or_default())
@@ -102,8 +110,8 @@ pub(crate) fn table(explanation: &Explanation, most: usize, hints: Hints) -> Gri
         .figures("lost", "µs", |blame| us(blame.lost_ns as f64))
         .figures("share", "%", |blame| three_digits(100.0 * blame.share))
         .figures("worst", "µs", |blame| us(blame.worst_ns as f64))
-        .figures("RTT p99", "without it", |blame| us_or_dash(blame.p99_without_ns.map(|ns| ns as f64)))
-        .figures("RTT p99.9", "without it", |blame| us_or_dash(blame.p99_9_without_ns.map(|ns| ns as f64)))
+        .figures(&format!("{of} p99"), "without it", |blame| us_or_dash(blame.p99_without_ns.map(|ns| ns as f64)))
+        .figures(&format!("{of} p99.9"), "without it", |blame| us_or_dash(blame.p99_9_without_ns.map(|ns| ns as f64)))
         .when(hints == Hints::Beside, |columns| columns.words("hint", |blame| capital(blame.class.removal().hint())))
         .grid(explanation.causes.iter().take(most));
     let mut before = BTreeSet::new();
@@ -137,8 +145,11 @@ pub(crate) fn sentences(explanation: &Explanation) -> Vec<String> {
     let quantiles: Vec<String> = quantiles.into_iter().flatten().collect();
     if let (Some(with), Some(before)) = (explanation.p50_ns, explanation.p50_before_ns.filter(|ns| *ns > 0)) {
         let ratio = with as f64 / before as f64;
-        let cost =
-            format!("With the recorder RTT {}: its median is {ratio:.2} times that without", quantiles.join(", "));
+        let cost = format!(
+            "With the recorder {} {}: its median is {ratio:.2} times that without",
+            explanation.kind.title(),
+            quantiles.join(", ")
+        );
         let much = if ratio > USUAL_COST { "; the recorder or the load changed the pass" } else { "" };
         sentences.push(format!("{cost}{much}."));
     }
@@ -157,11 +168,12 @@ pub fn messages_text(messages: &[Outlier], width: usize) -> String {
     let mut slowest: Vec<&Outlier> = messages.iter().collect();
     slowest.sort_by_key(|message| std::cmp::Reverse(message.rtt_ns));
     slowest.truncate(FEW);
+    let kind = slowest.first().map_or("RTT", |message| timed(message));
     let first =
         |message: &&Outlier, read: &dyn Fn(&Cause) -> String| message.causes.first().map(read).unwrap_or_default();
     let grid = Columns::none()
         .figures("message", "", |message: &&Outlier| message.seq.to_string())
-        .figures("RTT", "µs", |message| us(message.rtt_ns as f64))
+        .figures(&capital(kind), "µs", |message| us(message.rtt_ns as f64))
         .words("first cause", move |message| first(message, &|cause| cause.class.to_string()))
         .words("name", move |message| first(message, &named))
         .words("segment", move |message| first(message, &|cause| cause.segment.to_string()))
@@ -177,8 +189,9 @@ pub fn message_text(message: &Outlier, width: usize) -> String {
     let explained =
         message.explained_percent.map(|percent| format!(", {percent} % of it explained")).unwrap_or_default();
     let head = format!(
-        "Message {}: RTT {}, {} longer than usual{explained}",
+        "Message {}: {} {}, {} longer than usual{explained}",
         message.seq,
+        timed(message),
         span(message.rtt_ns as f64),
         span(excess_ns as f64)
     );
@@ -209,6 +222,12 @@ pub fn message_text(message: &Outlier, width: usize) -> String {
         .grid(rows);
     out.push_str(&grid.text(width));
     out
+}
+
+/// What the time of a message is: of a wake-up only the way of a timer is known.
+pub(crate) fn timed(message: &Outlier) -> &'static str {
+    let of_timer = message.segments.iter().any(|part| part.segment == PathSegment::Expiry);
+    if of_timer { LatencyKind::WakeUp } else { LatencyKind::Rtt }.title()
 }
 
 /// `rustc/4711`.

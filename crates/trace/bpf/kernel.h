@@ -55,10 +55,16 @@ struct udp_sock {
 struct pt_regs {
 	unsigned long di;
 	unsigned long si;
+	unsigned long dx;
 } KERNEL;
 
 struct iovec {
 	void *iov_base;
+};
+
+struct timespec64 {
+	long long tv_sec;
+	long tv_nsec;
 };
 
 struct user_msghdr {

@@ -75,7 +75,7 @@ struct wh_message {
 };
 
 struct wh_state {
-	/* What is measured: the process, the local port of its data socket, the descriptor. */
+	/* What is measured: the process, the local port of its data socket, the descriptor; -1: sleeps until a time, not messages. */
 	u32 tgid;
 	u32 port;
 	s32 descriptor;
@@ -85,7 +85,7 @@ struct wh_state {
 	u64 over;
 	u64 tag;
 	u64 done[MESSAGES];
-	/* Of a stream: the message that was sent last, and when data came that no call has returned yet. */
+	/* Of a stream: the message that was sent last, of sleeps how many ended, and when data came that no call has returned yet. */
 	u64 sent_seq;
 	u64 raised_ns;
 	u64 received_ns;
@@ -96,6 +96,7 @@ struct wh_thread {
 	u64 send_ns;
 	u64 woken_ns;
 	u64 running_ns;
+	/* Of the message; of a sleep the time that it lasts until. */
 	u64 buffer;
 	u16 send_cpu;
 	u16 woken_cpu;
@@ -490,8 +491,12 @@ SEC("tp_btf/netif_receive_skb") int netif_receive_skb(u64 *ctx)
 	return 0;
 }
 
-/* System calls of the measured process on its data socket (x86-64). */
-enum { NR_read = 0, NR_write = 1, NR_sendto = 44, NR_recvfrom = 45, NR_sendmsg = 46, NR_recvmsg = 47 };
+/* System calls of the measured process, on its data socket or its timers (x86-64). */
+enum { NR_read = 0, NR_write = 1, NR_sendto = 44, NR_recvfrom = 45, NR_sendmsg = 46, NR_recvmsg = 47, NR_clock_nanosleep = 230 };
+/* Arguments of clock_nanosleep(2). */
+enum { MONOTONIC = 1, ABSOLUTE = 1 };
+/* What a thread does that is in such a call. */
+enum { RECEIVES = 1, RECEIVES_HEADER, SLEEPS };
 
 INLINE void message_head(u64 buffer, int is_header, struct wh_head *head)
 {
@@ -505,6 +510,33 @@ INLINE void message_head(u64 buffer, int is_header, struct wh_head *head)
 	read_user(head, sizeof(*head), (void *)buffer);
 }
 
+/* Of this thread, which is a measured one from here on. */
+INLINE struct wh_thread *measured_thread(u32 tid)
+{
+	struct wh_thread *thread = thread_of(tid);
+	if (thread)
+		return thread;
+	struct wh_thread none = {};
+	map_update(&threads, &tid, &none, 0);
+	return thread_of(tid);
+}
+
+/* A thread begins to sleep until a time. One that has passed makes no sleep. */
+INLINE void sleeps(struct pt_regs *regs, u32 tid)
+{
+	struct timespec64 until;
+	if (regs->di != MONOTONIC || regs->si != ABSOLUTE || read_user(&until, sizeof(until), (void *)regs->dx))
+		return;
+	struct wh_thread *thread = measured_thread(tid);
+	u64 until_ns = until.tv_sec * 1000000000ull + until.tv_nsec;
+	if (!thread || until_ns <= now_ns())
+		return;
+	thread->woken_ns = 0;
+	thread->running_ns = 0;
+	thread->buffer = until_ns;
+	thread->receives = SLEEPS;
+}
+
 SEC("tp_btf/sys_enter") int sys_enter(u64 *ctx)
 {
 	struct wh_state *of = measured();
@@ -514,23 +546,23 @@ SEC("tp_btf/sys_enter") int sys_enter(u64 *ctx)
 		return 0;
 	struct pt_regs *regs = (void *)ctx[0];
 	u64 call = ctx[1];
+	if (of->descriptor < 0) {
+		if (call == NR_clock_nanosleep)
+			sleeps(regs, tid);
+		return 0;
+	}
 	int sends = call == NR_sendto || call == NR_sendmsg || call == NR_write;
 	int receives = call == NR_recvfrom || call == NR_recvmsg || call == NR_read;
 	u16 cpu;
 	if ((!sends && !receives) || (s32)regs->di != of->descriptor || !this_cpu(&cpu))
 		return 0;
-	struct wh_thread *thread = thread_of(tid);
-	if (!thread) {
-		struct wh_thread none = {};
-		map_update(&threads, &tid, &none, 0);
-		thread = thread_of(tid);
-		if (!thread)
-			return 0;
-	}
+	struct wh_thread *thread = measured_thread(tid);
+	if (!thread)
+		return 0;
 	u64 buffer = regs->si;
 	if (receives) {
 		thread->buffer = buffer;
-		thread->receives = call == NR_recvmsg ? 2 : 1;
+		thread->receives = call == NR_recvmsg ? RECEIVES_HEADER : RECEIVES;
 		return 0;
 	}
 	struct wh_head head = {};
@@ -564,14 +596,19 @@ SEC("tp_btf/sys_exit") int sys_exit(u64 *ctx)
 	/* A wake-up belongs to one call, also where it returns nothing: a signal woke it. */
 	thread->woken_ns = 0;
 	thread->running_ns = 0;
-	if ((long)ctx[1] <= 0 || !this_cpu(&cpu))
-		return 0;
 	struct wh_head head = {};
-	message_head(thread->buffer, receives == 2, &head);
-	if (!of->tag)
-		of->tag = head.tag;
-	if (head.tag != of->tag)
+	if ((receives == SLEEPS ? ctx[1] != 0 || !running : (long)ctx[1] <= 0) || !this_cpu(&cpu))
 		return 0;
+	if (receives == SLEEPS) {
+		head.seq = __sync_fetch_and_add(&of->sent_seq, 1);
+		stamp(head.seq, SEND, 1, thread->buffer, thread->woken_cpu);
+	} else {
+		message_head(thread->buffer, receives == RECEIVES_HEADER, &head);
+		if (!of->tag)
+			of->tag = head.tag;
+		if (head.tag != of->tag)
+			return 0;
+	}
 	if (of->far && of->received_ns) {
 		stamp(head.seq, RECEIVED, 1, of->received_ns, of->received_cpu);
 		stamp(head.seq, RAISED, 0, of->raised_ns, of->received_cpu);

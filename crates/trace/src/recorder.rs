@@ -29,12 +29,13 @@ const OVER_AT: usize = 16;
 const DONE_AT: usize = 32;
 const STATE_BYTES: usize = DONE_AT + 8 * MESSAGES;
 
+/// In place of a descriptor: the threads of this process sleep until a time (clock_nanosleep(2)), and each sleep is a message.
+pub const SLEEPS: i32 = -1;
+
 /// What is recorded of messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Subject {
-    /// The process.
-    pub process: u32,
-    /// The descriptor of its data socket.
+    /// The descriptor of the data socket of this process, or [`SLEEPS`].
     pub descriptor: i32,
     /// The local port of that socket; 0: it has none, and frames are not seen.
     pub port: u16,
@@ -78,7 +79,7 @@ impl Recorder {
         let recorder = Self::load(OBJECT, &[], &NEEDED, "5.18")?;
         let (far, descriptor) = (u64::from(subject.far) << 32, u64::from(subject.descriptor.cast_unsigned()));
         recorder.state.write(DESCRIPTOR_AT, descriptor | far);
-        recorder.state.write(0, u64::from(subject.process) | u64::from(subject.port) << 32);
+        recorder.state.write(0, u64::from(std::process::id()) | u64::from(subject.port) << 32);
         Ok(recorder)
     }
 

@@ -11,7 +11,7 @@ fn a_message_has_its_stages_in_order() {
     let (near, far) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
     near.connect(far.local_addr().unwrap()).unwrap();
     let port = near.local_addr().unwrap().port();
-    let subject = Subject { process: std::process::id(), descriptor: near.as_raw_fd(), port, far: false };
+    let subject = Subject { descriptor: near.as_raw_fd(), port, far: false };
     let mut recorder = Recorder::start(&subject).unwrap();
     println!("missing: {:?}", recorder.missing().collect::<Vec<_>>());
     let answering = std::thread::spawn(move || {

@@ -153,6 +153,38 @@ fn exports_hold_the_worst_messages(folder: &Folder, path: &str, seq: &str) {
     assert_refused(&["explain", path, "--export", &file("none.txt")], 2, &["these cells", "earlier versions"]);
 }
 
+/// Catches: wake-ups that are not recorded, a thread on its CPU or a timer that is not found, words of round trips.
+#[test]
+fn a_thread_that_keeps_a_sleeper_from_its_cpu_is_named() {
+    let cpu = task::allowed_cpus().unwrap().iter().next().unwrap();
+    let folder = Folder::new("explain-wake");
+    let plan = format!(
+        "name = \"late\"\nrepetitions = 1\n[lab]\nkind = \"loopback\"\n[roles]\ninitiator = \"a\"\n[measure]\nprobe = \"wake\"\n\
+         seconds = 1\nwarmup_ms = 50\ninterval_us = 200\npolicy = \"fifo:10\"\ncpu = \"{cpu}\"\nexplain = true\nexplain_over = \"100us\"\n[[grid]]\n"
+    );
+    let file = folder.file("plan.toml", &plan);
+    let hog = Disturber::start(Disturbance::Hog, cpu).unwrap();
+    let output = run(&["campaign", "run", &file, "--output", folder.path()]);
+    assert!(hog.finish().unwrap().len() > 50);
+    assert_code(&output, 0);
+    let run_dir = run_directory(&folder.0);
+    let path = run_dir.to_str().unwrap();
+    let cells: serde_json::Value = serde_json::from_str(&stdout(&run(&["explain", path, "--json"]))).unwrap();
+    let explanation = &cells[0]["explanation"];
+    let rows = late_by(&cells[0], &["run-queue"], Disturbance::Hog.thread());
+    // A disturbance each 12 ms takes more than one interval of 200 µs.
+    assert!(rows.len() == 1 && rows[0].0 == "initiator" && rows[0].1 >= 20, "{rows:?}, {explanation}");
+    assert!(explanation["kind"] == "wake_up" && explanation["messages"].as_u64().unwrap() > 1000, "{explanation}");
+    let message = &cells[0]["messages"][0];
+    let ways: Vec<&str> =
+        message["segments"].as_array().unwrap().iter().map(|part| part["segment"].as_str().unwrap()).collect();
+    assert_eq!(ways, ["expiry", "near-wake-up", "return"], "{message}");
+    let sum: u64 = message["segments"].as_array().unwrap().iter().map(|part| part["ns"].as_u64().unwrap()).sum();
+    assert_eq!(sum, message["rtt_ns"].as_u64().unwrap(), "{message}");
+    let text = stdout(&run(&["explain", path]));
+    assert!(text.contains("wake-ups took longer than wake-up latency") && !text.contains("RTT"), "{text}");
+}
+
 /// Catches: a far end that records without its owner's leave, a refusal that ends the measurement or is not shown.
 #[test]
 fn a_far_end_that_explains_nothing_is_named() {

@@ -15,7 +15,7 @@ const TIMED: &[Probe] = &[Pingpong, Rr, Pace];
 /// Those that keep single messages.
 const KEPT: &[Probe] = &[Pingpong, Rr, Ping, Pace, Wake];
 /// Those whose late messages can be explained.
-const EXPLAINED: &[Probe] = &[Pingpong, Rr, Pace];
+const EXPLAINED: &[Probe] = &[Pingpong, Rr, Pace, Wake];
 /// Those of them that have messages.
 const MESSAGES_KEPT: &[Probe] = &[Pingpong, Rr, Ping, Pace];
 
@@ -151,11 +151,11 @@ factors! { FACTORS =
     "capture" Switch Spec(capture = on), default("false"), of(Probe::WITH_REFLECTOR),
         about("Keep the packets of every cell as `cells/NNNN.pcapng`, with 64 bytes of payload each, up to 64 MiB.");
     "explain" Switch Spec(explain), default("false"), of(EXPLAINED),
-        about("Explain late messages, in a pass of its own with a recorder of kernel events: it needs CAP_BPF and CAP_PERFMON.");
-        flag "explain" = "true" on EXPLAINED OUTPUT "Explain late messages, in a second pass with a recorder of kernel events";
+        about("Explain late messages and wake-ups, in a pass of its own with a recorder of kernel events: it needs CAP_BPF and CAP_PERFMON.");
+        flag "explain" = "true" on EXPLAINED OUTPUT "Explain what is late, in a second pass with a recorder of kernel events";
     "explain_over" Text Spec(explain = some(parsed)), of(EXPLAINED),
-        about("Which messages are explained: those over a time (`100us`), over the `p99.9`, or `auto`: over the p99 (default: auto).");
-        flag "explain-over" <TIME> on EXPLAINED OUTPUT "Explain messages over this time (100us), over p99.9, or auto: over the p99",
+        about("Which of them are explained: those over a time (`100us`), over the `p99.9`, or `auto`: over the p99 (default: auto).");
+        flag "explain-over" <TIME> on EXPLAINED OUTPUT "Explain what is over this time (100us), over p99.9, or auto: over the p99",
             default("auto");
     "worst" Whole Spec(outliers.worst = whole), default("20");
         flag "worst" <N> on KEPT OUTPUT "Keep this many outliers, the slowest messages, one by one", default("20");

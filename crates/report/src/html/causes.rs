@@ -3,7 +3,7 @@
 
 use super::{data, drawn_as};
 use crate::Report;
-use crate::causes::{Hints, sentences, table, title};
+use crate::causes::{Hints, sentences, table, timed, title};
 use crate::draw::plots::causes::{Bar, Part, shares, square, way};
 use crate::draw::plots::late::over_time;
 use crate::markdown::unbanded;
@@ -35,7 +35,7 @@ fn section(number: usize, cell: &Cell, run: &RunInput, room: &mut usize) -> Opti
     let drawn = shares(explanation, format!("Classes of causes, {name}")).map(|of| bar(&of));
     let (pass, messages) = worst_pass(cell, run).unwrap_or_default();
     let worst = messages.iter().max_by_key(|message| message.rtt_ns).and_then(|message| {
-        let heading = format!("The worst message: {}, RTT {}", message.seq, span(message.rtt_ns as f64));
+        let heading = format!("The worst message: {}, {} {}", message.seq, timed(message), span(message.rtt_ns as f64));
         let drawn = bar(&way(message, heading.clone())?);
         Some(context! { heading, bar => drawn })
     });

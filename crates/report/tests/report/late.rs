@@ -35,7 +35,7 @@ fn explanation(p99_us: u64, causes: Vec<Blame>) -> Explanation {
         p99_ns: Some(p99_us * 1000),
         p99_9_ns: Some(p99_us * 2000),
         causes,
-        limits: Vec::new(),
+        ..Explanation::default()
     }
 }
 

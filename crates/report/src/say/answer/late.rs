@@ -2,6 +2,7 @@
 //! between two rows.
 
 use super::Screen;
+use crate::causes::samples;
 use crate::units::{plain, span};
 use digest::causes::{ClassLoss, by_class, lost_ns};
 use digest::compare::{CellComparison, Comparison, MetricComparison};
@@ -40,7 +41,7 @@ fn worst(screen: &Screen<'_>) -> Option<String> {
         .collect();
     let of = if screen.shown.len() > 1 { format!(" of {}", screen.labels.row(cell)) } else { String::new() };
     let without = losses.first().and_then(|loss| without(loss, explanation)).unwrap_or_default();
-    Some(format!("Late messages{of}: {}{without}.", parts.join(", ")))
+    Some(format!("Late {}{of}: {}{without}.", samples(explanation), parts.join(", ")))
 }
 
 /// What messages lost, per message of the explaining passes.
@@ -68,8 +69,10 @@ pub(crate) fn words(loss: &ClassLoss<'_>) -> String {
 fn without(loss: &ClassLoss<'_>, explanation: &Explanation) -> Option<String> {
     let (with, without) = (explanation.p99_ns? as f64, loss.p99_without_ns()? as f64);
     let most = if loss.causes.len() > 1 { "at most " } else { "" };
-    (without < MATTERS * with)
-        .then(|| format!("; without {} RTT p99 would be {most}{} instead of {}", loss.class, span(without), span(with)))
+    (without < MATTERS * with).then(|| {
+        let of = explanation.kind.title();
+        format!("; without {} {of} p99 would be {most}{} instead of {}", loss.class, span(without), span(with))
+    })
 }
 
 /// What makes the difference between the sides of a comparison: `Fifo:10 removes run-queue: 970 µs of the 1.02 ms that a message lost …`.
