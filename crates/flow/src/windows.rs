@@ -24,9 +24,9 @@ const STAGES: [(Stage, &str); 7] = [
     (Stage::Returned, "returned"),
 ];
 
-/// The worst messages so far by round trip and number, with their events as they were recorded.
+/// The worst messages so far by round trip and number, with how many events found no room, and the others as they were recorded.
 #[derive(Default)]
-pub(crate) struct WorstWindows(BTreeMap<(u64, u64), (Stay, Vec<Event>)>);
+pub(crate) struct WorstWindows(BTreeMap<(u64, u64), (Stay, usize, Vec<Event>)>);
 
 impl WorstWindows {
     /// Keeps a message's events if it is among the worst so far. `events` gives those of a CPU between two times.
@@ -41,7 +41,10 @@ impl WorstWindows {
         cpus.sort_unstable();
         cpus.dedup();
         let of_cpu = |cpu| within(events(cpu, start_ns, end_ns), start_ns, end_ns);
-        self.0.insert(key, (*stay, cpus.into_iter().flat_map(of_cpu).collect()));
+        let mut events: Vec<Event> = cpus.into_iter().flat_map(of_cpu).collect();
+        events.sort_by_key(|event| event.at_ns);
+        let left_out = events.len().saturating_sub(MOST_EVENTS);
+        self.0.insert(key, (*stay, left_out, events.split_off(left_out)));
         if self.0.len() > MOST_WINDOWS {
             self.0.pop_first();
         }
@@ -49,7 +52,7 @@ impl WorstWindows {
 
     /// The windows, that of the worst message first.
     pub(crate) fn finish(self, host: &str) -> Vec<EventWindow> {
-        self.0.into_values().rev().map(|(stay, events)| window(&stay, events, host)).collect()
+        self.0.into_values().rev().map(|(stay, left_out, events)| window(&stay, left_out, &events, host)).collect()
     }
 }
 
@@ -66,13 +69,9 @@ fn within(mut lane: Vec<Event>, start_ns: u64, end_ns: u64) -> Vec<Event> {
     switch.into_iter().chain(lane).collect()
 }
 
-fn window(stay: &Stay, mut events: Vec<Event>, host: &str) -> EventWindow {
-    let (mut start_ns, end_ns) = times(stay);
-    events.sort_by_key(|event| event.at_ns);
-    let left_out = events.len().saturating_sub(MOST_EVENTS);
-    if left_out > 0 {
-        start_ns = start_ns.max(events[left_out].at_ns);
-    }
+fn window(stay: &Stay, left_out: usize, events: &[Event], host: &str) -> EventWindow {
+    let (start_ns, end_ns) = times(stay);
+    let first_ns = events.first().filter(|_| left_out > 0).map_or(0, |event| event.at_ns);
     let stages = STAGES.iter().filter_map(|(stage, name)| {
         let stamp = stay.at(*stage)?;
         Some(KernelEvent {
@@ -84,12 +83,12 @@ fn window(stay: &Stay, mut events: Vec<Event>, host: &str) -> EventWindow {
             ..KernelEvent::default()
         })
     });
-    let mut events: Vec<KernelEvent> = events[left_out..].iter().map(kernel_event).chain(stages).collect();
+    let mut events: Vec<KernelEvent> = events.iter().map(kernel_event).chain(stages).collect();
     events.sort_by_key(|event| event.at_ns);
     EventWindow {
         seq: stay.seq,
         host: host.to_owned(),
-        start_ns,
+        start_ns: start_ns.max(first_ns),
         end_ns,
         sent_ns: stay.at(Stage::Send).map_or(0, |stamp| stamp.at_ns),
         left_out: left_out as u64,
@@ -117,7 +116,7 @@ fn kernel_event(of: &Event) -> KernelEvent {
         }
         EventKind::Waking { tid, by } => point("sched_waking", tid, String::new(), &[("by", by.into())]),
         EventKind::Hardirq { ns, irq, name } => interval(ns, "irq_handler", name.to_string(), &[("irq", irq.into())]),
-        EventKind::Vector { ns, vector } => interval(ns, vector.word(), String::new(), &[]),
+        EventKind::Vector { ns, vector } => interval(ns, &vector.word().replace(' ', "_"), String::new(), &[]),
         EventKind::Softirq { ns, vector, since_raise_ns } => {
             let fields = [("vec", vector.into()), ("since_raise_ns", since_raise_ns.into())];
             interval(ns, "softirq", softirq_name(vector).to_owned(), &fields)

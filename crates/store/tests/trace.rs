@@ -130,5 +130,6 @@ fn senseless_times_are_exported() {
     (window.start_ns, window.end_ns, window.sent_ns) = (u64::MAX, 5, u64::MAX - 3);
     window.events[3].ns = Some(u64::MAX);
     assert!(shown(&trace(&window), "X").iter().any(|slice| slice.contains("near-send")));
-    trace_text(&[TracedMessage { title: String::new(), window: &window, message: None }]);
+    let text = trace_text(&[TracedMessage { title: String::new(), window: &window, message: None }]);
+    assert_eq!(text.lines().count(), 1);
 }

@@ -102,11 +102,11 @@ pub(crate) fn wrapped(text: &str) -> String {
 }
 
 /// Writes a file whole or not at all; one that exists only with `overwrites`. What is no regular file (/dev/null, a pipe)
-/// is written to and not replaced, and a symbolic link stays one.
-pub(crate) fn write_file(file: &Path, bytes: &[u8], overwrites: bool) -> Result<(), Failure> {
+/// is written to and not replaced, and a symbolic link stays one. `flag` names the file.
+pub(crate) fn write_file(flag: &str, file: &Path, bytes: &[u8], overwrites: bool) -> Result<(), Failure> {
     if !overwrites && file.exists() {
         return Err(Failure::usage(anyhow::anyhow!(
-            "{} exists: name another file with --output, or give --force",
+            "{} exists: name another file with {flag}, or give --force",
             file.display()
         )));
     }
@@ -117,7 +117,7 @@ pub(crate) fn write_file(file: &Path, bytes: &[u8], overwrites: bool) -> Result<
         replace(&std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()), bytes)
     };
     written.map_err(|error| {
-        Failure::new(1, anyhow::anyhow!("cannot write {}: {error}: name another place with --output", file.display()))
+        Failure::new(1, anyhow::anyhow!("cannot write {}: {error}: name another place with {flag}", file.display()))
     })
 }
 
@@ -305,15 +305,15 @@ mod tests {
     fn what_is_no_regular_file_is_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        write_file(&at("file"), b"1", false).unwrap();
-        assert_eq!(write_file(&at("file"), b"2", false).unwrap_err().code, 2);
+        write_file("--output", &at("file"), b"1", false).unwrap();
+        assert_eq!(write_file("--output", &at("file"), b"2", false).unwrap_err().code, 2);
         symlink(at("file"), at("link")).unwrap();
-        write_file(&at("link"), b"22", true).unwrap();
+        write_file("--output", &at("link"), b"22", true).unwrap();
         assert!(at("link").is_symlink());
         assert_eq!(std::fs::read(at("file")).unwrap(), b"22");
         // In the place of /dev/null, which a test must not touch: a socket, which cannot be opened for writing.
         let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
-        write_file(&at("socket"), b"3", true).unwrap_err();
+        write_file("--output", &at("socket"), b"3", true).unwrap_err();
         assert!(std::fs::metadata(at("socket")).unwrap().file_type().is_socket());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "nothing is left beside them");
     }

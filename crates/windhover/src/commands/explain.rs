@@ -116,9 +116,6 @@ fn export(
             file.display()
         );
     };
-    if file.exists() && !arguments.force {
-        refuse!("{} exists: name another file with --export, or give --force", file.display());
-    }
     let windows = |(_, cell): &(&ResultDocument, Cell<'_>)| store::windows(&run.path, cell.index);
     let windows: Vec<_> =
         cells.iter().map(windows).collect::<Result<_, _>>().map_err(|error| Failure::new(error.exit_code(), error))?;
@@ -139,7 +136,7 @@ fn export(
              first; runs of earlier versions have none"
         );
     }
-    write_file(file, visible(&form(&messages)).as_bytes(), true)?;
+    write_file("--export", file, visible(&form(&messages)).as_bytes(), arguments.force)?;
     output.note(format_args!("export: {}, {} messages", file.display(), messages.len()));
     Ok(0)
 }

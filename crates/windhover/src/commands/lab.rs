@@ -243,7 +243,7 @@ fn boot(arguments: &Boot, output: &Output) -> Result<u8, Failure> {
         guest.settle();
     }
     if let Some(path) = &arguments.console {
-        crate::output::write_file(path, guest.console().as_bytes(), true)?;
+        crate::output::write_file("--console", path, guest.console().as_bytes(), true)?;
     }
     let status = ended.map_err(failed)?;
     written.map_err(|error| unwritten("", &error))?;

@@ -161,7 +161,7 @@ impl Target {
 
     fn write(&self, drawing: &Drawing, bytes: &[u8]) -> Result<PathBuf, Failure> {
         match &self.place {
-            Place::File(path, overwrites) => write_file(path, bytes, *overwrites).map(|()| path.clone()),
+            Place::File(path, overwrites) => write_file("--output", path, bytes, *overwrites).map(|()| path.clone()),
             Place::Folder(folder) => {
                 let name = format!("{}.{}", drawing.name, self.format.ending());
                 write_into(folder, &name, bytes).map(|()| folder.path().join(name))

@@ -52,7 +52,7 @@ pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, F
     };
     let default = (form == ReportFormat::Html).then(|| arguments.runs.first()).flatten();
     match (&arguments.output, default) {
-        (Some(file), _) => write_file(file, visible(&text).as_bytes(), arguments.force)?,
+        (Some(file), _) => write_file("--output", file, visible(&text).as_bytes(), arguments.force)?,
         (None, Some(run)) => {
             let file = run.join(REPORT);
             // A run's own report can be made again at any time; that of several runs is not it.
