@@ -146,7 +146,8 @@ pub struct Explained {
 /// Puts together what both ends know of a message. `same_clock`: both have one CLOCK_MONOTONIC, as two processes of one machine have.
 pub fn join(near: ExplainedStay, usual: &Usual, far: Option<&FarStays>, same_clock: bool) -> Explained {
     let stay = far.and_then(|far| far.stays.iter().find(|stay| stay.seq == near.seq));
-    let gone_ns = near.received_ns.saturating_sub(near.sent_ns);
+    // Where one of the two was not seen, nothing is known of the way.
+    let gone_ns = if near.sent_ns == 0 { 0 } else { near.received_ns.saturating_sub(near.sent_ns) };
     let (usual_far_ns, far_ns) = (far.map_or(0, |far| far.usual_ns), stay.map(|stay| stay.ns));
     let far_excess_ns = far_ns.map_or(0, |ns| ns.saturating_sub(usual_far_ns));
     let wire_usual_ns = usual.away.1.saturating_sub(usual_far_ns);

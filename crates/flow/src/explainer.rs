@@ -126,7 +126,7 @@ impl Collector {
             Side::Timer => Subject { descriptor: trace::recorder::SLEEPS, ..Subject::default() },
             _ => {
                 let descriptor = socket.ok_or("the pass has no data socket of its own")?;
-                Subject { descriptor, port: port(descriptor), far: side == Side::Far, ..Subject::default() }
+                Subject { descriptor, port: port(descriptor), far: side == Side::Far }
             }
         };
         let only = OnlyRecording::begin()?;
