@@ -5,7 +5,7 @@
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
-use windhover_explain::event::{NET_RX, Vector};
+use windhover_explain::event::Vector;
 use windhover_explain::stay::STAGES;
 use windhover_explain::{Event, EventKind, Side, Stamp, Stay, Timeline, Usual, blame_table, explain_stay, join};
 
@@ -41,7 +41,7 @@ fn events(stay: &Stay) -> Vec<Event> {
     };
     let usual = |number: u64| match number % 5 {
         0 => EventKind::Vector { ns: 3_000, vector: Vector::LocalTimer },
-        1 => EventKind::Softirq { ns: 5_000, vector: NET_RX, since_raise_ns: 1_000 },
+        1 => EventKind::Softirq { ns: 5_000, vector: 3, since_raise_ns: 1_000 },
         2 => switch(ME, 20),
         3 => EventKind::Ran { tid: 20, ns: 100_000 },
         _ => switch(20, ME),
