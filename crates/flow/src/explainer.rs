@@ -78,7 +78,7 @@ pub(crate) struct Collected {
     pub(crate) stays: Vec<ExplainedStay>,
     windows: WorstWindows,
     /// Late messages that found no room.
-    pub(crate) dropped: u64,
+    dropped: u64,
     /// Why less is known than could be.
     pub(crate) limits: Vec<String>,
 }

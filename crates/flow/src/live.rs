@@ -71,19 +71,16 @@ impl LiveExplainer {
     /// # Errors
     /// The thread that explains ended by itself.
     pub fn finish(self) -> Result<LiveReport, String> {
-        let Collected { usual, stays, dropped, limits, .. } = self.collector.finish()?;
+        let Collected { usual, stays, limits, .. } = self.collector.finish()?;
         let over_ns = self.late.threshold_ns(&usual);
         let mut whole = report(over_ns, stays, &usual, usual.stays());
-        let counted = usual.stays().count_above(over_ns);
         let explained = whole.explanation.late;
-        whole.explanation.late = counted.max(explained);
+        whole.explanation.late = usual.stays().count_above(over_ns).max(explained);
         whole.explanation.limits = limits;
-        if dropped > 0 {
-            whole.explanation.limits.push(format!("{dropped} late messages found no room"));
-        } else if counted > explained {
-            let missing = counted - explained;
-            let why = "came before it was known what is late";
-            whole.explanation.limits.push(format!("{missing} of the late messages are not explained: they {why}"));
+        let missing = whole.explanation.late - explained;
+        if missing > 0 {
+            let why = "they came before it was known what is late, or too many came at once";
+            whole.explanation.limits.push(format!("{missing} of the late messages are not explained: {why}"));
         }
         Ok(whole)
     }
