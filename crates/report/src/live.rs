@@ -79,3 +79,57 @@ pub fn live_text(program: &str, explanation: &Explanation, max_ns: Option<u64>, 
     sentences(explanation).iter().for_each(|sentence| out.push_str(&paragraph("", sentence, width)));
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::CauseClass;
+
+    fn explanation() -> Explanation {
+        let cause = |class, name: &str, lost_ns, share| Blame {
+            class,
+            name: Some(name.to_owned()).filter(|name| !name.is_empty()),
+            host: "redis-server".to_owned(),
+            messages: 2,
+            lost_ns,
+            share,
+            worst_ns: lost_ns,
+            p99_without_ns: None,
+            p99_9_without_ns: None,
+        };
+        let causes =
+            vec![cause(CauseClass::RunQueue, "rustc", 8_200_000, 0.82), cause(CauseClass::Steal, "", 1_800_000, 0.18)];
+        Explanation {
+            over_ns: 1_000_000,
+            messages: 41_000,
+            late: 3,
+            p50_ns: Some(8_100),
+            causes,
+            ..Explanation::default()
+        }
+    }
+
+    /// Catches: an answer that is not first, round trips where there are none, a table that names the one end.
+    #[test]
+    fn the_answer_comes_first_and_speaks_of_waits() {
+        let text = live_text("redis-server (process 7)", &explanation(), Some(5_100_000), 200);
+        let first = "3 of 41,000 messages of redis-server (process 7) waited over 1.00 ms; of the 10.0 ms that they lost: \
+                     82 % run-queue behind rustc, 18 % steal.";
+        assert_eq!(text.lines().next(), Some(first), "{text}");
+        assert!(text.contains("windhover shield") && text.contains("max 5.10 ms"), "{text}");
+        assert!(!text.contains("RTT") && text.matches("redis-server").count() == 1, "{text}");
+        let line = live_line(3, &explanation(), Some(5_100_000));
+        assert!(
+            line.starts_with("3 s: 41,000 messages, wait p50 8.10 µs, max 5.10 ms; 3 late: run-queue rustc"),
+            "{line}"
+        );
+    }
+
+    /// Catches: a sentence of percentiles where nothing was received.
+    #[test]
+    fn a_program_that_received_nothing_has_one_sentence() {
+        let text = live_text("cat", &Explanation::default(), None, 200);
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert_eq!(live_line(1, &Explanation::default(), None), "1 s: 0 messages");
+    }
+}

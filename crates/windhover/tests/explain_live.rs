@@ -1,11 +1,16 @@
 //! `windhover explain --live`: what keeps messages of a running program waiting gets its name, and bad input.
 //! Loading BPF programs needs CAP_BPF and CAP_PERFMON, which the tests have as root.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and print what they retry")]
+#![allow(clippy::cast_precision_loss, reason = "shares")]
 
 mod support;
 
 use load::{Disturbance, Disturber};
+use std::net::UdpSocket;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use support::{AT_ONCE, Server, assert_code, assert_refused, run, stderr, stdout, windhover};
 
 /// What is seen of the server while a client sends to it.
@@ -47,6 +52,49 @@ fn a_thread_that_takes_the_cpu_of_a_server_is_named() {
         let wait_ns = message["wait_ns"].as_u64().unwrap();
         assert!(wait_ns > 150_000 && sum("segments", "ns") == wait_ns && sum("causes", "ns") <= wait_ns, "{message}");
     }
+}
+
+/// Catches: datagrams that are matched with the arrival of others, waits of data that lie in a busy program's socket.
+#[test]
+fn waits_are_those_that_the_program_itself_sees() {
+    const LATE: Duration = Duration::from_millis(5);
+    let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = receiver.local_addr().unwrap();
+    let ends = Arc::new(AtomicBool::new(false));
+    let (sends, started) = (Arc::clone(&ends), Instant::now());
+    let sender = std::thread::spawn(move || {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        while !sends.load(Ordering::Acquire) {
+            let now = u64::try_from(started.elapsed().as_nanos()).unwrap();
+            socket.send_to(&now.to_ne_bytes(), address).unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        socket.send_to(&[], address).unwrap();
+    });
+    // Each 300 datagrams it is busy with something else, so that a part of them waits.
+    let program = std::thread::spawn(move || {
+        let (mut received, mut late, mut buffer) = (0_u64, 0_u64, [0; 8]);
+        while receiver.recv(&mut buffer).unwrap() > 0 {
+            received += 1;
+            late +=
+                u64::from(started.elapsed().saturating_sub(Duration::from_nanos(u64::from_ne_bytes(buffer))) > LATE);
+            let busy = Instant::now();
+            while received.is_multiple_of(300) && busy.elapsed() < Duration::from_millis(100) {}
+        }
+        late as f64 / received as f64
+    });
+    let process = std::process::id().to_string();
+    let output = run(&["explain", "--live", &process, "--seconds", "4", "--over", "5ms", "--json"]);
+    ends.store(true, Ordering::Release);
+    sender.join().unwrap();
+    let share = program.join().unwrap();
+    assert_code(&output, 0);
+    let seen: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let count = |field: &str| seen["explanation"][field].as_f64().unwrap();
+    let ratio = count("late") / count("messages") / share;
+    assert!(count("messages") > 500.0 && (0.5..2.0).contains(&ratio), "{ratio} of {share}: {}", seen["explanation"]);
+    let causes = seen["explanation"]["causes"].as_array().unwrap();
+    assert!(causes.iter().any(|cause| cause["class"] == "application"), "{causes:?}");
 }
 
 /// Catches: an end of the program that is not seen, an answer that is missing where nothing was received.
