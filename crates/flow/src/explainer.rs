@@ -285,23 +285,28 @@ impl Collecting {
         let mut explained = 0;
         while let Some(stay) = self.waiting.front().copied().filter(|stay| last || stay.end_ns() <= until_ns) {
             self.waiting.pop_front();
+            let ns = self.time_of(&stay);
+            if ns <= self.over_ns {
+                continue;
+            }
             if explained == MOST_A_STEP {
                 self.dropped += 1;
             } else {
-                explained += usize::from(self.consider(&stay));
+                explained += 1;
+                self.explain(&stay, ns);
             }
         }
     }
 
-    /// Explains a message if it is late; whether that was some work.
-    fn consider(&mut self, stay: &Stay) -> bool {
-        let is_far = matches!(self.late, Late::Beyond(_));
-        let waited_ns = if is_far { stay.deferral_ns() } else { 0 };
-        let ns = stay.ns(self.side).unwrap_or(0) + waited_ns;
-        if ns <= self.over_ns {
-            return false;
-        }
-        let most = if is_far { MOST_SENT } else { MOST_LATE };
+    /// The time by which a message is late or not, in ns.
+    fn time_of(&self, stay: &Stay) -> u64 {
+        let waited_ns = if matches!(self.late, Late::Beyond(_)) { stay.deferral_ns() } else { 0 };
+        stay.ns(self.side).unwrap_or(0) + waited_ns
+    }
+
+    /// Explains a message that took `ns`. Where there is no room the shortest is dropped.
+    fn explain(&mut self, stay: &Stay, ns: u64) {
+        let most = if matches!(self.late, Late::Beyond(_)) { MOST_SENT } else { MOST_LATE };
         if self.stays.len() >= most {
             self.dropped += 1;
             match self.stays.peek() {
@@ -309,7 +314,7 @@ impl Collecting {
                     self.explained.remove(seq);
                     self.stays.pop();
                 }
-                _ => return false,
+                _ => return,
             }
         }
         let real_time = if self.is_other { priority_of(stay, self.side) } else { self.policy.priority() };
@@ -324,7 +329,6 @@ impl Collecting {
         }
         self.stays.push(std::cmp::Reverse((ns, stay.seq)));
         self.explained.insert(stay.seq, explained);
-        true
     }
 }
 
@@ -565,76 +569,4 @@ fn checked(mut far: FarStays) -> FarStays {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use model::{CauseClass, PathSegment, SegmentTime};
-
-    fn cause(segment: PathSegment, name: &str) -> Cause {
-        let (name, host) = (Some(name.to_owned()), "initiator".to_owned());
-        Cause {
-            class: CauseClass::RunQueue,
-            name,
-            pid: Some(4711),
-            host,
-            cpu: None,
-            segment,
-            ns: u64::MAX,
-            evidence: String::new(),
-        }
-    }
-
-    /// Catches: names or ids of programs of others that leave a host without its owner's leave.
-    #[test]
-    fn names_stay_at_the_far_end_unless_they_are_allowed() {
-        let stay =
-            || ExplainedStay { causes: vec![cause(PathSegment::FarWakeUp, "secret")], ..ExplainedStay::default() };
-        // Of so many messages one stay is less than a hundredth.
-        let usual = || {
-            let mut usual = Usual::new(Side::Far);
-            (0..101).for_each(|seq| usual.add(&Stay::new(seq, Default::default(), [1, 1])));
-            usual
-        };
-        let collected = || Collected {
-            usual: usual(),
-            stays: vec![stay()],
-            windows: WorstWindows::default(),
-            dropped: 3,
-            limits: Vec::new(),
-        };
-        let hidden = serde_json::to_string(&far_stays(collected(), false)).unwrap();
-        assert!(
-            !hidden.contains("secret") && !hidden.contains("4711") && hidden.contains("3 stays found no room"),
-            "{hidden}"
-        );
-        assert!(serde_json::to_string(&far_stays(collected(), true)).unwrap().contains("secret"));
-    }
-
-    /// Catches: a recorder that goes on when its session is gone, and one that keeps all later ones out.
-    #[test]
-    fn one_recording_at_a_time_and_the_next_one_after_it() {
-        let first = OnlyRecording::begin().unwrap();
-        assert!(OnlyRecording::begin().is_err());
-        drop(first);
-        assert!(OnlyRecording::begin().is_ok());
-    }
-
-    /// Catches: a far end that blames this one, whose times overflow sums, or that sends more than any does.
-    #[test]
-    fn a_far_end_is_believed_of_its_own_part_only() {
-        let segment = SegmentTime {
-            segment: PathSegment::Return,
-            host: "x".into(),
-            cpu: None,
-            ns: u64::MAX,
-            excess_ns: u64::MAX,
-        };
-        let causes = vec![cause(PathSegment::NearWakeUp, "a"), cause(PathSegment::FarSend, &"b".repeat(1000))];
-        let stay = ExplainedStay { segments: vec![segment], causes, ns: u64::MAX, ..ExplainedStay::default() };
-        let far = checked(FarStays { stays: vec![stay; MOST_SENT + 5], ..FarStays::default() });
-        assert_eq!(far.stays.len(), MOST_SENT);
-        let stay = &far.stays[0];
-        assert!(stay.segments.is_empty() && stay.causes.len() == 1 && stay.ns == MOST_NS, "{stay:?}");
-        let kept = &stay.causes[0];
-        assert_eq!((kept.host.as_str(), kept.ns, kept.name.as_ref().unwrap().len()), (FAR, MOST_NS, MOST_LETTERS));
-    }
-}
+mod tests;

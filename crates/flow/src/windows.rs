@@ -144,7 +144,7 @@ mod tests {
     use explain::Stamp;
 
     fn stay(seq: u64, sent_ns: u64, rtt_ns: u64) -> Stay {
-        let mut stamps = [Stamp::default(); 7];
+        let mut stamps = [Stamp::default(); explain::stay::STAGES];
         stamps[Stage::Send as usize] = Stamp { at_ns: sent_ns, cpu: 0 };
         stamps[Stage::Received as usize] = Stamp { at_ns: sent_ns + rtt_ns / 2, cpu: 1 };
         stamps[Stage::Returned as usize] = Stamp { at_ns: sent_ns + rtt_ns, cpu: 0 };

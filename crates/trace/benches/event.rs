@@ -69,7 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     });
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     let port = socket.local_addr()?.port();
-    let subject = Subject { process: std::process::id(), descriptor: socket.as_raw_fd(), port, far: false };
+    let subject = Subject { descriptor: socket.as_raw_fd(), port, far: false };
     let mut costs = Vec::new();
     for _ in 0..ROUNDS {
         let (idle_ns, _) = measure(ask, cpu16, None)?;

@@ -83,7 +83,7 @@ fn an_endpoint_explains_the_messages_of_the_client_that_asked() {
     let cpus: Vec<String> = task::allowed_cpus().unwrap().iter().map(|cpu| cpu.to_string()).collect();
     assert!(cpus.len() > 1, "needs two CPUs");
     let server = Server::start(&["--explain", "--explain-names"]);
-    let hog = Disturber::start(Disturbance::Hog, cpus[1].parse().unwrap()).unwrap();
+    let hog = Disturber::start(Disturbance::Hog(300), cpus[1].parse().unwrap(), clock::monotonic_ns()).unwrap();
     let ends = ["--cpu", &cpus[0], "--remote-cpu", &cpus[1], "--policy", "fifo:10"];
     let explained = ["--seconds", "1.5", "--explain", "--explain-over", "150us", "--json"];
     let asked = windhover(&[&["pingpong", "udp", &server.address][..], &ends, &explained].concat())
@@ -97,7 +97,7 @@ fn an_endpoint_explains_the_messages_of_the_client_that_asked() {
     hog.finish().unwrap();
     assert_code(&other, 0);
     let result = documents(&asked).pop().unwrap();
-    let rows = late_by(&result, &["preempted", "run-queue"], Disturbance::Hog.thread());
+    let rows = late_by(&result, &["preempted", "run-queue"], Disturbance::Hog(300).thread());
     let far: u64 = rows.iter().filter(|(host, _)| host == "reflector").map(|(_, late)| late).sum();
     assert!(far >= 20, "{rows:?}, {}", result["explanation"]);
 }
@@ -134,7 +134,7 @@ fn exports_hold_the_worst_messages(folder: &Folder, path: &str, seq: &str) {
     }
     assert_code(&run(&["explain", path, "--export", &text]), 0);
     let lines = std::fs::read_to_string(&text).unwrap();
-    assert!(lines.contains(Disturbance::Hog.thread()) && lines.contains("sched_switch:"), "{} B", lines.len());
+    assert!(lines.contains(Disturbance::Hog(300).thread()) && lines.contains("sched_switch:"), "{} B", lines.len());
     assert_refused(&["explain", path, "--export", &text], 2, &["late.txt exists", "--force"]);
     assert_code(&run(&["explain", path, "--export", &text, "--force"]), 0);
     assert_refused(&["explain", path, "--export", &file("late.pdf")], 2, &[".json", ".txt"]);
@@ -163,7 +163,7 @@ fn a_thread_that_keeps_a_sleeper_from_its_cpu_is_named() {
          seconds = 1\nwarmup_ms = 50\ninterval_us = 200\npolicy = \"fifo:10\"\ncpu = \"{cpu}\"\nexplain = true\nexplain_over = \"100us\"\n[[grid]]\n"
     );
     let file = folder.file("plan.toml", &plan);
-    let hog = Disturber::start(Disturbance::Hog, cpu).unwrap();
+    let hog = Disturber::start(Disturbance::Hog(300), cpu, clock::monotonic_ns()).unwrap();
     let output = run(&["campaign", "run", &file, "--output", folder.path()]);
     assert!(hog.finish().unwrap().len() > 50);
     assert_code(&output, 0);
@@ -171,7 +171,7 @@ fn a_thread_that_keeps_a_sleeper_from_its_cpu_is_named() {
     let path = run_dir.to_str().unwrap();
     let cells: serde_json::Value = serde_json::from_str(&stdout(&run(&["explain", path, "--json"]))).unwrap();
     let explanation = &cells[0]["explanation"];
-    let rows = late_by(&cells[0], &["run-queue"], Disturbance::Hog.thread());
+    let rows = late_by(&cells[0], &["run-queue"], Disturbance::Hog(300).thread());
     // A disturbance each 12 ms takes more than one interval of 200 µs.
     assert!(rows.len() == 1 && rows[0].0 == "initiator" && rows[0].1 >= 20, "{rows:?}, {explanation}");
     assert!(explanation["kind"] == "wake_up" && explanation["messages"].as_u64().unwrap() > 1000, "{explanation}");

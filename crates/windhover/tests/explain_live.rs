@@ -32,11 +32,11 @@ fn a_thread_that_takes_the_cpu_of_a_server_is_named() {
     let cpus: Vec<u32> = task::allowed_cpus().unwrap().iter().collect();
     assert!(cpus.len() > 1, "needs two CPUs");
     let server = Server::start(&[]);
-    let hog = Disturber::start(Disturbance::Hog, cpus[0]).unwrap();
+    let hog = Disturber::start(Disturbance::Hog(300), cpus[0], clock::monotonic_ns()).unwrap();
     let seen = followed(&server, "150us", [cpus[1], cpus[0]]);
     assert!(hog.finish().unwrap().len() > 50);
     let causes = seen["explanation"]["causes"].as_array().unwrap();
-    let by_hog = |cause: &&serde_json::Value| cause["name"] == Disturbance::Hog.thread();
+    let by_hog = |cause: &&serde_json::Value| cause["name"] == Disturbance::Hog(300).thread();
     let late: u64 = causes.iter().filter(by_hog).map(|cause| cause["messages"].as_u64().unwrap()).sum();
     // A disturbance each 12 ms, of which a busy machine leaves some.
     assert!(late >= 20, "{seen}");
