@@ -225,7 +225,7 @@ impl Collecting {
             over_ns: 0,
             policy,
             is_other: false,
-            host: if side == Side::Near { NEAR } else { FAR }.to_owned(),
+            host: if side == Side::Far { FAR } else { NEAR }.to_owned(),
             recorder,
             usual,
             recent: Histogram::new(),

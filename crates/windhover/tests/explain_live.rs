@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use support::{AT_ONCE, Server, assert_code, assert_refused, run, stderr, stdout, windhover};
+use support::{AT_ONCE, Server, assert_code, assert_refused, disturbs_alone, run, stderr, stdout, windhover};
 
 /// What is seen of the server while a client sends to it.
 fn followed(server: &Server, over: &str, [near, far]: [u32; 2]) -> serde_json::Value {
@@ -29,6 +29,7 @@ fn followed(server: &Server, over: &str, [near, far]: [u32; 2]) -> serde_json::V
 /// Catches: programs that do not load, data that are not counted, a wake-up or a wait that is not seen, a wrong name.
 #[test]
 fn a_thread_that_takes_the_cpu_of_a_server_is_named() {
+    let _alone = disturbs_alone();
     let cpus: Vec<u32> = task::allowed_cpus().unwrap().iter().collect();
     assert!(cpus.len() > 1, "needs two CPUs");
     let server = Server::start(&[]);

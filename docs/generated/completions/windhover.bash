@@ -914,7 +914,7 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__explain)
-            opts="-h --cell --message --json --self-test --late --color --quiet --help"
+            opts="-t -h --cell --message --export --force --json --self-test --late --only --policy --live --seconds --over --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -928,7 +928,35 @@ _windhover_static() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --export)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --late)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --only)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --policy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --live)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -t)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --over)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2152,7 +2180,7 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__pace)
-            opts="-4 -6 -t -J -h --address --fork-both --key-file --stack --ipv4 --ipv6 --to --size --min-size --max-size --rate --shape --pacer --every --stamps --seed --random-delay --sender-measured --count --seconds --maxms --warmup --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --receive-cpu --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --worst --over --schedule --beyond-saturation --reply-group --group-interface --carrier --udp-port --packet --window --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --nak-path --pcap --pcap-snap --against --at-most --format --json --raw --percentile --ladder --jsonl --color --quiet --help tcp mptcp udp sctp sctp-seqpacket dccp unix-stream unix-dgram pipe shm frame pgm"
+            opts="-4 -6 -t -J -h --address --fork-both --key-file --stack --ipv4 --ipv6 --to --size --min-size --max-size --rate --shape --pacer --every --stamps --seed --random-delay --sender-measured --count --seconds --maxms --warmup --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --receive-cpu --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --explain --explain-over --worst --over --schedule --beyond-saturation --reply-group --group-interface --carrier --udp-port --packet --window --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --nak-path --pcap --pcap-snap --against --at-most --format --json --raw --percentile --ladder --jsonl --color --quiet --help tcp mptcp udp sctp sctp-seqpacket dccp unix-stream unix-dgram pipe shm frame pgm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2311,6 +2339,10 @@ _windhover_static() {
                     return 0
                     ;;
                 --mcast-interface)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --explain-over)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -4680,7 +4712,7 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__wake)
-            opts="-p -i -a -l -D -S -h -q -m -J --policy --priority --interval-us --cpu --timer-slack-ns --count --seconds --warmup --foreign --worst --over --smp --histogram --help --mlockall --against --at-most --format --json --raw --percentile --ladder --color --quiet"
+            opts="-p -i -a -l -D -S -h -q -m -J --policy --priority --interval-us --cpu --timer-slack-ns --count --seconds --warmup --foreign --explain --explain-over --worst --over --smp --histogram --help --mlockall --against --at-most --format --json --raw --percentile --ladder --color --quiet"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4739,6 +4771,10 @@ _windhover_static() {
                     return 0
                     ;;
                 --foreign)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --explain-over)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -145,7 +145,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-tc
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-idle-tcp -d 'Idle connected TCP sockets of the far end [default: as this end]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-tcp-listen -d 'Idle listening TCP sockets of this end' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-idle-tcp-listen -d 'Idle listening TCP sockets of the far end [default: as this end]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l explain-over -d 'Explain messages over this time (100us), over p99.9, or auto: over the p99' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l explain-over -d 'Explain what is over this time (100us), over p99.9, or auto: over the p99' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l worst -d 'Keep this many outliers, the slowest messages, one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l over -d 'Keep messages over this RTT in µs one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
@@ -170,7 +170,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l no-node
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l unconnected -d 'Do not connect UDP sockets: sendto and recvfrom'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l more -d 'MSG_MORE on all but the last message of a round'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l mcast-loop -d 'Loop sent multicast messages back to this host'
-complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l explain -d 'Explain late messages, in a second pass with a recorder of kernel events'
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l explain -d 'Explain what is late, in a second pass with a recorder of kernel events'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l ladder -d 'Give the percentiles from p25 to p99.999, too: a table of them, in CSV columns, in JSON `ladder`'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l quiet -d 'Print no progress and no notes, only results and errors'
@@ -213,7 +213,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand rr" -l ttl -d 'Time 
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l frame-backend -d 'How frames get past the kernel at both ends: zero-copy, native, generic (AF_XDP), packet (AF_PACKET) [default: the first that opens]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l mcast -d 'Multicast group that carries UDP messages both ways [sfnt-pingpong\'s are 224.1.2.48 and ff05::142]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l mcast-interface -d 'Interface of the group by name or address' -r
-complete -c windhover -n "__fish_windhover_using_subcommand rr" -l explain-over -d 'Explain messages over this time (100us), over p99.9, or auto: over the p99' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l explain-over -d 'Explain what is over this time (100us), over p99.9, or auto: over the p99' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l worst -d 'Keep this many outliers, the slowest messages, one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l over -d 'Keep messages over this RTT in µs one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
@@ -239,7 +239,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand rr" -l no-nodelay -d
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l unconnected -d 'Do not connect UDP sockets: sendto and recvfrom'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l more -d 'MSG_MORE on all but the last message of a round'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l mcast-loop -d 'Loop sent multicast messages back to this host'
-complete -c windhover -n "__fish_windhover_using_subcommand rr" -l explain -d 'Explain late messages, in a second pass with a recorder of kernel events'
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l explain -d 'Explain what is late, in a second pass with a recorder of kernel events'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l ladder -d 'Give the percentiles from p25 to p99.999, too: a table of them, in CSV columns, in JSON `ladder`'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l quiet -d 'Print no progress and no notes, only results and errors'
@@ -313,6 +313,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pace" -l receive-cpu
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l ttl -d 'Time to live, or hop limit, of data' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l mcast -d 'Multicast group that carries UDP messages both ways [sfnt-pingpong\'s are 224.1.2.48 and ff05::142]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l mcast-interface -d 'Interface of the group by name or address' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l explain-over -d 'Explain what is over this time (100us), over p99.9, or auto: over the p99' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l worst -d 'Keep this many outliers, the slowest messages, one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l over -d 'Keep messages over this RTT in µs one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l schedule -d 'Send at the times in a file instead: one a line since the start, in seconds or with ns, us, ms, never going back. It is repeated when it is shorter than the measurement' -r -F
@@ -355,6 +356,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pace" -l no-nodelay 
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l unconnected -d 'Do not connect UDP sockets: sendto and recvfrom'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l more -d 'MSG_MORE on all but the last message of a round'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l mcast-loop -d 'Loop sent multicast messages back to this host'
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l explain -d 'Explain what is late, in a second pass with a recorder of kernel events'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l beyond-saturation -d 'Continue with higher rates after one was not reached'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l fec-unasked -d 'Send no parity on demand, only that of --fec-proactive; further losses are repaired by single packets'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -s J -l json -d 'As --format json, in the word of iperf3 and others'
@@ -424,6 +426,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand wake" -s l -l count 
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -s D -l seconds -d 'Measure so long [default: 10, or until --count]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l warmup -d 'Untimed wake-ups for so many ms' -r
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l foreign -d 'Measure with this program, a foreign worker: its words split at blanks' -r
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -l explain-over -d 'Explain what is over this time (100us), over p99.9, or auto: over the p99' -r
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l worst -d 'Keep this many outliers, the slowest messages, one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l over -d 'Keep wake-ups later than so many µs one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -s h -l histogram -d 'Also print the histogram, as cyclictest does: one line for each µs below US. `-h` alone prints help' -r
@@ -439,6 +442,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand wake" -l percentile 
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -l explain -d 'Explain what is late, in a second pass with a recorder of kernel events'
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -s S -l smp -d 'One thread on each CPU that this process may run on'
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l help -d 'Print help with all flags'
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -s q -d 'As --quiet, in the letter of cyclictest'
@@ -1236,10 +1240,17 @@ complete -c windhover -n "__fish_windhover_using_subcommand import" -l quiet -d 
 complete -c windhover -n "__fish_windhover_using_subcommand import" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand explain" -l cell -d 'Only this cell: a number of `windhover plot RUN --list`, or a part of a key that no other has' -r
 complete -c windhover -n "__fish_windhover_using_subcommand explain" -l message -d 'Only the message with this number: its way through both ends, and what held it up' -r
-complete -c windhover -n "__fish_windhover_using_subcommand explain" -l late -d 'Late messages of each kind and end in the self-test, about' -r
+complete -c windhover -n "__fish_windhover_using_subcommand explain" -l export -d 'Write the kernel\'s events around the message, or around the worst messages, to a file: .json for Perfetto and chrome://tracing, .txt as trace-cmd prints them' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand explain" -l late -d 'Late messages of each disturbance, end and load in the self-test: it goes on until it has so many' -r
+complete -c windhover -n "__fish_windhover_using_subcommand explain" -l only -d 'Only the disturbances of the self-test whose row in its table contains this text, such as SIGSTOP or reflector' -r
+complete -c windhover -n "__fish_windhover_using_subcommand explain" -l policy -d 'Scheduling policy of the measured threads in the self-test' -r
+complete -c windhover -n "__fish_windhover_using_subcommand explain" -l live -d 'Follow a running program instead of a run: which of its messages waited after they had arrived, and for whom; a line a second, and the answer at the end' -r
+complete -c windhover -n "__fish_windhover_using_subcommand explain" -s t -l seconds -d 'With --live: how long [default: until Ctrl-C, or until the program ends]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand explain" -l over -d 'With --live: which messages are late: those that wait longer than a time such as 100us, than the p99.9 so far, or (auto) than the p99 so far' -r
 complete -c windhover -n "__fish_windhover_using_subcommand explain" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand explain" -l force -d 'With --export: replace the file'
 complete -c windhover -n "__fish_windhover_using_subcommand explain" -l json -d 'Print JSON: the causes and the worst messages of each cell'
 complete -c windhover -n "__fish_windhover_using_subcommand explain" -l self-test -d 'Make messages late on this host, in known ways and at known times, and count how many get the right cause; exit code 3 where too few do'
 complete -c windhover -n "__fish_windhover_using_subcommand explain" -l quiet -d 'Print no progress and no notes, only results and errors'

@@ -33,23 +33,23 @@ pub(crate) struct Explain {
     #[arg(long, conflicts_with_all = ["run", "cell", "message", "export", "json"])]
     pub(crate) self_test: bool,
     /// Late messages of each disturbance, end and load in the self-test: it goes on until it has so many
-    #[arg(long, value_name = "N", requires = "self_test", default_value_t = 200, value_parser = clap::value_parser!(u32).range(10..=500))]
+    #[arg(long, value_name = "N", conflicts_with_all = ["run", "live"], default_value_t = 200, value_parser = clap::value_parser!(u32).range(10..=500))]
     pub(crate) late: u32,
     /// Only the disturbances of the self-test whose row in its table contains this text, such as SIGSTOP or reflector
-    #[arg(long, value_name = "TEXT", requires = "self_test")]
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["run", "live"])]
     pub(crate) only: Option<String>,
     /// Scheduling policy of the measured threads in the self-test
-    #[arg(long, value_name = "POLICY", requires = "self_test", default_value = "fifo:10")]
+    #[arg(long, value_name = "POLICY", conflicts_with_all = ["run", "live"], default_value = "fifo:10")]
     pub(crate) policy: Policy,
     /// Follow a running program instead of a run: which of its messages waited after they had arrived, and for whom; a line a second,
     /// and the answer at the end
     #[arg(long, value_name = "PID|NAME", conflicts_with_all = ["run", "cell", "message", "self_test"])]
     pub(crate) live: Option<String>,
     /// With --live: how long [default: until Ctrl-C, or until the program ends]
-    #[arg(long, short = 't', value_name = "S", requires = "live", value_parser = super::dump::seconds)]
+    #[arg(long, short = 't', value_name = "S", conflicts_with_all = ["run", "self_test"], value_parser = super::dump::seconds)]
     pub(crate) seconds: Option<f64>,
     /// With --live: which messages are late: those that wait longer than a time such as 100us, than the p99.9 so far, or (auto) than
     /// the p99 so far
-    #[arg(long, value_name = "TIME", requires = "live", default_value_t = ExplainOver::Auto)]
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["run", "self_test"], default_value_t = ExplainOver::Auto)]
     pub(crate) over: ExplainOver,
 }

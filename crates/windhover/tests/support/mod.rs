@@ -30,6 +30,13 @@ pub fn run(arguments: &[&str]) -> Output {
     output
 }
 
+/// Only one test at a time disturbs CPUs: it ends with what is given. Other test programs wait, too.
+pub fn disturbs_alone() -> std::fs::File {
+    let file = std::fs::File::create(std::env::temp_dir().join("windhover-test-disturbs.lock")).unwrap();
+    file.lock().unwrap();
+    file
+}
+
 /// Signals this far apart are two requests: five times what the program takes for one, because it counts from when it runs.
 pub const ANOTHER_REQUEST: std::time::Duration = std::time::Duration::from_secs(1);
 
