@@ -163,7 +163,7 @@ pub(crate) fn combined(used: &[&ResultDocument]) -> Option<Explanation> {
     let explained_ns: f64 = all.iter().map(|one| one.explained * recorded_ns(one) as f64).sum();
     Some(Explanation {
         kind: all[0].kind,
-        over_ns: typical(&|one| Some(one.over_ns)).unwrap_or(0),
+        over_ns: typical(&|one| Some(one.over_ns).filter(|ns| *ns > 0)).unwrap_or(0),
         messages: all.iter().map(|one| one.messages).sum(),
         late: all.iter().map(|one| one.late).sum(),
         explained: explained_ns / all_ns.max(1) as f64,

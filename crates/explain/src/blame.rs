@@ -23,7 +23,9 @@ pub const TRACER: &str = "wh-explain";
 struct Tally(BTreeMap<(CauseClass, Name, i32), (u64, String)>);
 
 impl Tally {
+    /// What the recorder's own thread takes is its, whatever it is by the rules.
     fn add(&mut self, class: CauseClass, name: Name, tid: i32, ns: u64) {
+        let class = if name == TRACER.into() { CauseClass::Tracer } else { class };
         if ns > 0 {
             self.0.entry((class, name, tid)).or_default().0 += ns;
         }
@@ -111,10 +113,17 @@ fn interrupts(span: &Span, tally: &mut Tally) -> bool {
     true
 }
 
+/// From which time on a segment's events are kept; what was before it is unknown.
+fn known_from(slice: &Slice, timeline: &Timeline, tally: &mut Tally) -> u64 {
+    let from_ns = timeline.known_from_ns.clamp(slice.from.at_ns, slice.to.at_ns);
+    tally.add(CauseClass::Unknown, Name::default(), 0, from_ns - slice.from.at_ns);
+    from_ns
+}
+
 /// The thread is to run. What is not explained otherwise is its own.
 fn runs(slice: &Slice, excess_ns: u64, own: u8, timeline: &Timeline, tally: &mut Tally) -> CauseClass {
-    let (start_ns, end_ns) = (slice.from.at_ns, slice.to.at_ns);
-    let mut others_ns = 0;
+    let (start_ns, end_ns) = (known_from(slice, timeline, tally), slice.to.at_ns);
+    let mut others_ns = start_ns - slice.from.at_ns;
     for span in timeline.between(start_ns, end_ns) {
         let ns = span.end_ns - span.start_ns;
         if interrupts(&span, tally) {
@@ -127,9 +136,6 @@ fn runs(slice: &Slice, excess_ns: u64, own: u8, timeline: &Timeline, tally: &mut
             (Activity::Task { tid, .. }, _) if tid == slice.thread => continue,
             // It ran already when the events begin.
             (Activity::Unknown, _) | (_, None) => continue,
-            (Activity::Task { tid, name, .. }, Some(leave)) if name == TRACER.into() && leave.state == 0 => {
-                (CauseClass::Tracer, name, tid)
-            }
             (activity, Some(leave)) => absent(own, activity, leave.state, leave.throttled),
         };
         others_ns += ns;
@@ -187,7 +193,6 @@ fn waits(slice: &Slice, own: u8, timeline: &Timeline, tally: &mut Tally) -> Caus
         }
         match span.activity {
             Activity::Idle => tally.add(CauseClass::IdleExit, Name::default(), 0, ns),
-            Activity::Task { tid, name, .. } if name == TRACER.into() => tally.add(CauseClass::Tracer, name, tid, ns),
             Activity::Task { tid, name, priority } if tid != slice.thread => {
                 let stolen_ns = steal_ns.min(ns);
                 steal_ns -= stolen_ns;
@@ -256,7 +261,7 @@ fn keeps(slice: &Slice, span: &Span, (name, tid): (Name, i32), timeline: &Timeli
 
 /// The kernel receives: on this CPU the packet's softirq is to run.
 fn receives(slice: &Slice, timeline: &Timeline, tally: &mut Tally) -> CauseClass {
-    let (start_ns, end_ns) = (slice.from.at_ns, slice.to.at_ns);
+    let (start_ns, end_ns) = (known_from(slice, timeline, tally), slice.to.at_ns);
     // A thread that is stopped waits for no message: the one that continues it wakes it.
     let left = timeline.leaves.iter().rev().find(|leave| leave.tid == slice.thread && leave.at_ns < end_ns);
     if let Some(stopped) = left.filter(|leave| leave.state & STOPPED != 0) {
@@ -297,7 +302,7 @@ pub fn deferred(
     let mut tally = Tally::default();
     for span in timeline.between(raised_ns, received_ns) {
         match span.activity {
-            Activity::Task { tid, name, .. } => {
+            Activity::Task { tid, name, .. } if !is_receiver(name) => {
                 tally.add(CauseClass::SoftirqDeferred, name, tid, span.end_ns - span.start_ns);
             }
             _ => {

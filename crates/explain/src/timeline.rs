@@ -78,6 +78,8 @@ pub struct Timeline {
     pub missing: Vec<Missing>,
     /// Page faults and migrations of measured threads.
     pub points: Vec<Event>,
+    /// Events before this time were forgotten.
+    pub known_from_ns: u64,
 }
 
 /// Less than this is no steal: the accounting points are not exactly the events.

@@ -125,7 +125,8 @@ impl Collector {
         let subject = match side {
             Side::Timer => Subject { descriptor: trace::recorder::SLEEPS, ..Subject::default() },
             _ => {
-                let descriptor = socket.ok_or("the pass has no data socket of its own")?;
+                let descriptor =
+                    socket.ok_or("only a pass with one socket is explained: with one peer, and one connection")?;
                 Subject { descriptor, port: port(descriptor), far: side == Side::Far }
             }
         };
@@ -254,9 +255,10 @@ impl Collecting {
         if !missing.is_empty() {
             limits.push(format!("this kernel has no {}", missing.join(", ")));
         }
-        match self.recorder.lost() {
-            0 => {}
-            lost => limits.push(format!("{lost} events were overwritten before they were read")),
+        for (lost, what) in [(self.recorder.lost(), "events"), (self.recorder.skipped(), "messages")] {
+            if lost > 0 {
+                limits.push(format!("{lost} {what} were overwritten before they were read"));
+            }
         }
         let longest = self.stays.into_sorted_vec();
         let stays = longest.into_iter().filter_map(|std::cmp::Reverse((_, seq))| self.explained.remove(&seq)).collect();
@@ -266,7 +268,8 @@ impl Collecting {
     fn step(&mut self, now_ns: u64, last: bool) {
         let oldest = self.waiting.front().map_or(now_ns, |stay| stay.start_ns(self.side)).min(now_ns);
         // A client that sends little makes nothing wait longer.
-        let since_ns = oldest.saturating_sub(KEPT_NS).max(now_ns.saturating_sub(LONGEST_NS));
+        let kept_ns = if self.is_other { LONGEST_NS } else { KEPT_NS };
+        let since_ns = oldest.saturating_sub(kept_ns).max(now_ns.saturating_sub(LONGEST_NS));
         self.rested_ns.set(clock::monotonic_ns());
         for seq in self.recorder.read(since_ns) {
             rest(&self.rested_ns);
@@ -322,9 +325,11 @@ impl Collecting {
         let (recorder, rested_ns) = (&self.recorder, &self.rested_ns);
         let explained = explain_stay(stay, &self.usual, priority, &self.host, &mut |cpu, from_ns, to_ns, thread| {
             rest(rested_ns);
-            Timeline::new(&recorder.events(cpu, from_ns, to_ns, thread), from_ns, to_ns)
+            let known_from_ns = recorder.known_from(cpu);
+            let events = recorder.events(cpu, from_ns, to_ns, thread);
+            Timeline { known_from_ns, ..Timeline::new(&events, from_ns, to_ns) }
         });
-        if self.side == Side::Near {
+        if self.side != Side::Far {
             self.windows.offer(stay, ns, |cpu, from_ns, to_ns| recorder.events(cpu, from_ns, to_ns, 0));
         }
         self.stays.push(std::cmp::Reverse((ns, stay.seq)));

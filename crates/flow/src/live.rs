@@ -4,7 +4,7 @@ use crate::explainer::{Collected, Collecting, Collector, Late, OnlyRecording, su
 use explain::{Explained, Side, Usual, join};
 use model::{ExplainOver, ExplainedStay, Explanation, Policy};
 use stats::Histogram;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 use trace::Recorder;
 
@@ -62,8 +62,15 @@ impl LiveExplainer {
     }
 
     /// The next second's report, if it comes within a time.
-    pub fn second(&self, within: Duration) -> Option<LiveReport> {
-        self.seconds.recv_timeout(within).ok()
+    ///
+    /// # Errors
+    /// The thread that explains ended by itself.
+    pub fn second(&self, within: Duration) -> Result<Option<LiveReport>, String> {
+        match self.seconds.recv_timeout(within) {
+            Ok(report) => Ok(Some(report)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err("the thread that explains ended by itself".to_owned()),
+        }
     }
 
     /// Ends it: the report of all that was seen.
@@ -88,9 +95,7 @@ impl LiveExplainer {
 
 fn report(over_ns: u64, stays: Vec<ExplainedStay>, usual: &Usual, all: &Histogram) -> LiveReport {
     let is_late = |stay: &ExplainedStay| stay.ns > over_ns;
-    // What the data waited for before they arrived at the socket is no part of the wait.
-    let arrived = |stay| ExplainedStay { received_ns: 0, ..stay };
-    let stays = stays.into_iter().filter(is_late).map(arrived);
+    let stays = stays.into_iter().filter(is_late);
     let mut late: Vec<Explained> = stays.map(|stay| join(stay, usual, None, true)).collect();
     late.sort_by_key(|message| std::cmp::Reverse(message.rtt_ns));
     let over_ns = if all.is_empty() { 0 } else { over_ns };

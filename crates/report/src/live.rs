@@ -5,7 +5,7 @@ use crate::layout::paragraph;
 use crate::say::answer::late::words;
 use crate::units::{commas, plain, span};
 use digest::causes::{by_class, lost_ns};
-use model::{Blame, Explanation};
+use model::{Blame, CauseClass, Explanation};
 
 /// Causes in a line.
 const FEW: usize = 3;
@@ -23,10 +23,12 @@ pub fn live_line(second: u64, explanation: &Explanation, max_ns: Option<u64>) ->
         let name = blame.name.as_deref().map(|name| format!(" {}", plain(name))).unwrap_or_default();
         format!("{}{name} {}", blame.class, span(blame.lost_ns as f64))
     };
-    let causes: Vec<String> = explanation.causes.iter().take(FEW).map(cause).collect();
-    let late = match explanation.late {
-        0 => "none late".to_owned(),
-        late => format!("{} late: {}", commas(late), causes.join(", ")),
+    let others = explanation.causes.iter().filter(|blame| blame.class != CauseClass::Tracer);
+    let causes: Vec<String> = others.take(FEW).map(cause).collect();
+    let late = match (explanation.late, causes.as_slice()) {
+        (0, _) => "none late".to_owned(),
+        (late, []) => format!("{} late", commas(late)),
+        (late, causes) => format!("{} late: {}", commas(late), causes.join(", ")),
     };
     format!("{second} s: {messages}, {}; {late}", waits(explanation, max_ns))
 }
@@ -83,7 +85,6 @@ pub fn live_text(program: &str, explanation: &Explanation, max_ns: Option<u64>, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::CauseClass;
 
     fn explanation() -> Explanation {
         let cause = |class, name: &str, lost_ns, share| Blame {

@@ -18,7 +18,7 @@ static long (*const map_delete)(void *map, const void *key) = (void *)3;
 /* A wake-up this long after data came on this CPU, in the same context, is by that data. */
 #define WAKES_WITHIN_NS 100000
 
-enum { STREAM = 1, TCP = 6, UDP = 17, ESTABLISHED = 1, CLOSED = 7, PEEK = 2 };
+enum { STREAM = 1, TCP = 6, UDP = 17, ESTABLISHED = 1, CLOSED = 7, PEEK = 2, ERROR_QUEUE = 0x2000 };
 
 struct wh_arrival {
 	u64 at_ns;
@@ -79,6 +79,16 @@ SEC("tp_btf/inet_sock_set_state") int inet_sock_set_state(u64 *ctx)
 	return 0;
 }
 
+/* Buffers that a socket holds. */
+INLINE u64 queued(struct sock *sk)
+{
+	u32 count = 0, in_reader = 0;
+	read_kernel(&count, sizeof(count), &sk->sk_receive_queue.qlen);
+	if (sk->sk_protocol == UDP)
+		read_kernel(&in_reader, sizeof(in_reader), &((struct udp_sock *)sk)->reader_queue.qlen);
+	return (u64)count + in_reader;
+}
+
 SEC("tp_btf/sk_data_ready") int sk_data_ready(u64 *ctx)
 {
 	struct sock *sk = (void *)ctx[0];
@@ -96,23 +106,14 @@ SEC("tp_btf/sk_data_ready") int sk_data_ready(u64 *ctx)
 	struct wh_arrival arrival = { .at_ns = is_deferred ? raised : now, .cpu = cpu };
 	if (sk->sk_type == STREAM) {
 		socket->last = arrival;
-		if (!socket->first.at_ns)
+		/* What a Unix socket of this address left unread is not the next one's. */
+		if (!socket->first.at_ns || (sk->sk_protocol != TCP && queued(sk) <= 1))
 			socket->first = arrival;
 		return 0;
 	}
 	struct wh_datagram datagram = { .socket = key, .number = __sync_fetch_and_add(&socket->arrived, 1) };
 	map_update(&arrivals, &datagram, &arrival, 0);
 	return 0;
-}
-
-/* Buffers that a socket holds. */
-INLINE u64 queued(struct sock *sk)
-{
-	u32 count = 0, in_reader = 0;
-	read_kernel(&count, sizeof(count), &sk->sk_receive_queue.qlen);
-	if (sk->sk_protocol == UDP)
-		read_kernel(&in_reader, sizeof(in_reader), &((struct udp_sock *)sk)->reader_queue.qlen);
-	return (u64)count + in_reader;
 }
 
 /* When the data came that a call returns; 0 where that was not seen. */
@@ -141,7 +142,10 @@ INLINE struct wh_arrival of_datagram(struct sock *sk, struct wh_socket *socket)
 	struct wh_arrival none = {};
 	u64 left = queued(sk), arrived = socket->arrived;
 	struct wh_datagram datagram = { .socket = (u64)sk, .number = socket->taken };
-	if (arrived > left && arrived - left - 1 > datagram.number)
+	/* It was there before its socket was followed. */
+	if (arrived <= left)
+		return none;
+	if (arrived - left - 1 > datagram.number)
 		datagram.number = arrived - left - 1;
 	if (datagram.number >= arrived)
 		return none;
@@ -157,7 +161,7 @@ SEC("tp_btf/sock_recv_length") int sock_recv_length(u64 *ctx)
 	u64 key = ctx[0], id = pid_tgid();
 	u32 tid = id;
 	u16 cpu;
-	if (!of || (u32)(id >> 32) != of->tgid || ctx[2] & PEEK || !this_cpu(&cpu))
+	if (!of || (u32)(id >> 32) != of->tgid || ctx[2] & (PEEK | ERROR_QUEUE) || !this_cpu(&cpu))
 		return 0;
 	struct wh_socket *socket = map_lookup(&sockets, &key);
 	if (!socket) {

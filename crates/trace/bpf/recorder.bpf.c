@@ -245,7 +245,6 @@ SEC("tp_btf/softirq_exit") int softirq_exit(u64 *ctx)
 		event->sub = vector;
 		event->extra = raised && raised < start ? start - raised : 0;
 	}
-	lane->running_raised_ns = 0;
 	return 0;
 }
 

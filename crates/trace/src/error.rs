@@ -14,6 +14,10 @@ pub enum TraceError {
     NoEvents(String),
     #[error("the recorder cannot attach to {name}: {cause}; it needs Linux {since} or later")]
     Needed { name: String, cause: String, since: &'static str },
+    #[error(
+        "this process runs in a PID namespace of its own, so the kernel has other ids of its threads: run it outside the container, or with the host's ids (--pid=host)"
+    )]
+    Namespace,
     #[error(transparent)]
     Bpf(#[from] bpf::BpfError),
 }

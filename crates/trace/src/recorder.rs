@@ -52,8 +52,9 @@ pub struct Recorder {
     lanes: Vec<Lane>,
     /// Whether run time that is missing was taken by a hypervisor; on a machine of its own it is time around interrupts.
     is_guest: bool,
-    /// How many of the messages that are over were taken.
+    /// How many of the messages that are over were taken, and how many of them were overwritten before.
     taken: u64,
+    skipped: u64,
 }
 
 /// What was read of one CPU.
@@ -66,6 +67,8 @@ struct Lane {
     events: VecDeque<Event>,
     /// The last switch that is not in `events` any more.
     last_switch: Option<Event>,
+    /// The end of the last event that was forgotten.
+    forgotten_ns: u64,
     /// Events that were overwritten before they were read.
     lost: u64,
 }
@@ -95,6 +98,11 @@ impl Recorder {
     }
 
     fn load(object: &[u8], entries: &[(&str, u32)], needed: &[&str], since: &'static str) -> Result<Self, TraceError> {
+        // The programs know the ids of the first namespace (PROC_PID_INIT_INO in include/linux/proc_ns.h).
+        let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        if !["", "pid:[4026531836]"].iter().any(|first| namespace.as_os_str() == *first) {
+            return Err(TraceError::Namespace);
+        }
         let cpus = highest_cpu() + 1;
         let lanes = ("cpus", u32::try_from(cpus).unwrap_or(u32::MAX));
         let object = Object::load(object, &[entries, &[lanes]].concat())?;
@@ -109,6 +117,7 @@ impl Recorder {
             lanes: (0..cpus).map(|_| Lane::default()).collect(),
             // The first message is cold: caches, and the kernel's memory for it.
             taken: 1,
+            skipped: 0,
             object,
         })
     }
@@ -126,6 +135,7 @@ impl Recorder {
             lane.read(&self.cpus, cpu * CPU_BYTES, since_ns);
         }
         let first = self.taken.max(over.saturating_sub(MESSAGES as u64 / 2));
+        self.skipped += first - self.taken;
         self.taken = first.max(over);
         let done = (first..over).map(|at| self.state.read(DONE_AT + 8 * place(at, MESSAGES)));
         done.collect()
@@ -171,6 +181,16 @@ impl Recorder {
         events
     }
 
+    /// Messages that were overwritten before they were read.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// From which time on the events of a CPU are kept.
+    pub fn known_from(&self, cpu: u16) -> u64 {
+        self.lanes.get(usize::from(cpu)).map_or(0, |lane| lane.forgotten_ns)
+    }
+
     /// Events that were overwritten before they were read.
     pub fn lost(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.lost).sum()
@@ -199,6 +219,7 @@ impl Lane {
         let old = self.events.partition_point(|event| event.end_ns() < since_ns);
         let forget = old.max(self.events.len().saturating_sub(MOST_KEPT));
         for event in self.events.drain(..forget) {
+            self.forgotten_ns = event.end_ns();
             if matches!(event.kind, EventKind::Switch { .. }) {
                 self.last_switch = Some(event);
             }

@@ -140,7 +140,7 @@ pub(crate) fn causes(comparison: &Comparison, set: &Set<'_>) -> Option<(String, 
         (a, b) if a == b => span(a as f64),
         (a, b) => format!("{} | {}; --explain-over makes that one limit", span(a as f64), span(b as f64)),
     };
-    let title = format!("Why late: what a message lost on average; late is RTT over {over}");
+    let title = format!("Why late: what each message lost on average; late is over {over}");
     Some((title, Grid { columns, rows, ..Grid::default() }))
 }
 

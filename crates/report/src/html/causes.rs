@@ -39,7 +39,7 @@ fn section(number: usize, cell: &Cell, run: &RunInput, room: &mut usize) -> Opti
         let drawn = bar(&way(message, heading.clone())?);
         Some(context! { heading, bar => drawn })
     });
-    let heading = format!("The {} slowest late messages{pass}", messages.len());
+    let heading = format!("The slowest late messages, {}{pass}", messages.len());
     let drawing = over_time(&messages, format!("{heading}, {name}"));
     let drawing = drawing.map(|drawn| (drawn_as(&drawn.figure, "role=\"img\""), legend(&drawn.parts)));
     let over_time = drawing.map(|(svg, parts)| {

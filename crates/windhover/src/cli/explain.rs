@@ -43,7 +43,7 @@ pub(crate) struct Explain {
     pub(crate) policy: Policy,
     /// Follow a running program instead of a run: which of its messages waited after they had arrived, and for whom; a line a second,
     /// and the answer at the end
-    #[arg(long, value_name = "PID|NAME", conflicts_with_all = ["run", "cell", "message", "self_test"])]
+    #[arg(long, value_name = "PID|NAME", conflicts_with_all = ["run", "cell", "message", "export", "self_test"])]
     pub(crate) live: Option<String>,
     /// With --live: how long [default: until Ctrl-C, or until the program ends]
     #[arg(long, short = 't', value_name = "S", conflicts_with_all = ["run", "self_test"], value_parser = super::dump::seconds)]

@@ -137,6 +137,6 @@ fn export(
         );
     }
     write_file("--export", file, visible(&form(&messages)).as_bytes(), arguments.force)?;
-    output.note(format_args!("export: {}, {} messages", file.display(), messages.len()));
+    output.note(format_args!("export: {}, {}", file.display(), model::text::counted(messages.len() as u64, "message")));
     Ok(0)
 }

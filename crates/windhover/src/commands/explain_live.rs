@@ -56,7 +56,8 @@ pub(crate) fn run(process: &str, arguments: &Explain, output: &Output) -> Result
     let mut second = 0;
     let mut lives = true;
     while lives && !stop.load(Ordering::Relaxed) && started.elapsed() < longest {
-        if let Some(report) = live.second(LOOK.min(longest.saturating_sub(started.elapsed()))) {
+        let next = live.second(LOOK.min(longest.saturating_sub(started.elapsed())));
+        if let Some(report) = next.map_err(|why| anyhow!(why))? {
             second += 1;
             if shows {
                 output.note(report::live_line(second, &report.explanation, report.max_ns));

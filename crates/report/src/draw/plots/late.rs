@@ -1,6 +1,7 @@
 //! The late messages of one explaining pass: time against RTT, each place in the colour of what made its messages late.
 
 use super::causes::{Bar, Part, cost, paint};
+use crate::causes::timed;
 use crate::draw::chart::{Area, Domain, Marks, axis_x, axis_y, base};
 use crate::draw::figure::{Figure, Item, Style};
 use crate::units::{counted, span, tick, whole};
@@ -30,7 +31,7 @@ fn words(message: &Outlier) -> String {
     if let Some(more) = message.causes.len().checked_sub(MOST_CAUSES).filter(|more| *more > 0) {
         causes.push(format!("{more} more"));
     }
-    format!("{} RTT {}: {}", message.seq, span(message.rtt_ns as f64), causes.join(", "))
+    format!("{} {} {}: {}", message.seq, timed(message), span(message.rtt_ns as f64), causes.join(", "))
 }
 
 /// A square with the class of first causes that cost its messages most, and what it says: when, and a line a message.
@@ -76,7 +77,8 @@ pub(crate) fn over_time(messages: &[Outlier], title: String) -> Option<Bar> {
     let mut figure = Figure::new(WIDTH, AREA.bottom() + 44.0, title, description);
     axis_y(&mut figure, &AREA, Marks::Grid, &rtt.labelled(tick));
     axis_x(&mut figure, &AREA, Marks::Outside, &time.labelled(tick));
-    base(&mut figure, &AREA, "RTT, log scale, against the time since the first late message that is kept");
+    let of = messages.first().map_or("RTT", timed);
+    base(&mut figure, &AREA, &format!("{of}, log scale, against the time since the first late one that is kept"));
     let mut series: BTreeMap<CauseClass, Vec<Item>> = BTreeMap::new();
     for ((column, row), (from_ns, own)) in squares {
         let place = [AREA.left + column as f64 * SIDE, AREA.top + row as f64 * SIDE];

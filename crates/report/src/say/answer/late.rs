@@ -123,7 +123,7 @@ fn of_pair(
         false => format!("{conditions}{class}"),
     };
     Some(format!(
-        "{}: {first} of the {of_first} that a message lost on average with {other}, {second} of {of_second} with {name}.",
+        "{}: {first} of the {of_first} lost on average with {other}, {second} of {of_second} with {name}.",
         capitalised(&lead)
     ))
 }
