@@ -32,6 +32,9 @@ pub enum BpfError {
     NoPrograms { name: String, cause: String },
 }
 
+/// A program is loaded so many times, each of which takes some ms.
+const MOST_TRIES: u32 = 20;
+
 /// A loaded object. Dropping it detaches its programs.
 pub struct Object {
     ebpf: Ebpf,
@@ -57,7 +60,7 @@ impl Object {
         let mut missing = Vec::new();
         for name in &names {
             let attached = attach(&mut ebpf, name, &types);
-            missing.extend(attached.err().map(|cause| (name.clone(), with_causes(&cause))));
+            missing.extend(attached.err().map(|cause| (name.clone(), in_a_line(&cause))));
         }
         match missing.first() {
             Some((name, cause)) if missing.len() == names.len() => {
@@ -88,8 +91,25 @@ impl Object {
 fn attach(ebpf: &mut Ebpf, name: &str, types: &Btf) -> Result<(), ProgramError> {
     let not_found = || ProgramError::InvalidName { name: name.to_owned() };
     let program: &mut BtfTracePoint = ebpf.program_mut(name).ok_or_else(not_found)?.try_into()?;
-    program.load(name, types)?;
+    let mut tries = 1;
+    // The verifier gives up where a signal is pending (kernel/bpf/verifier.c, EAGAIN).
+    while let Err(error) = program.load(name, types) {
+        let is_signal =
+            matches!(&error, ProgramError::LoadError { io_error, .. } if io_error.kind() == io::ErrorKind::WouldBlock);
+        if !is_signal || tries == MOST_TRIES {
+            return Err(error);
+        }
+        tries += 1;
+    }
     program.attach().map(|_| ())
+}
+
+/// An error with all its causes, and of the verifier's log its last word.
+fn in_a_line(error: &ProgramError) -> String {
+    let ProgramError::LoadError { io_error, verifier_log } = error else { return with_causes(error) };
+    let log = verifier_log.to_string();
+    let last = log.lines().rev().find(|line| !line.trim().is_empty() && !line.starts_with("processed "));
+    last.map_or_else(|| io_error.to_string(), |last| format!("{io_error} ({})", last.trim()))
 }
 
 /// An error with all its causes, each once.
