@@ -295,7 +295,7 @@ fn run(plan: ReflectorConfig, orders: &mpsc::Receiver<StartCommand>, link: &Sess
         _ => Some(token.tag()),
     };
     while let Ok(StartCommand { size, response_size, explain }) = orders.recv() {
-        let mut observers = flow::far_observers(explain.then_some((&limits, request.end.policy)));
+        let mut observers = flow::far_observers(explain.then_some((&limits, &request.end)));
         let shape = LoopShape {
             size: usize::try_from(size).map_err(failed)?,
             response: usize::try_from(response_size).map_err(failed)?,

@@ -6,14 +6,14 @@ use explain::blame::TRACER;
 use explain::{Explained, Side, Stay, Timeline, Usual, explain_stay, join};
 use model::result::Outlier;
 use model::worker::Measured;
-use model::{Cause, ExplainOver, ExplainedStay, Explanation, FarStays, LatencyKind, Limits, Policy};
+use model::{Cause, EndSpec, ExplainOver, ExplainedStay, Explanation, FarStays, LatencyKind, Limits, Policy, Receive};
 use nix::sys::socket::{SockaddrStorage, getsockname};
 use stats::Histogram;
 use std::cell::Cell;
 use std::collections::{BinaryHeap, VecDeque};
 use std::os::fd::RawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use trace::recorder::BEHIND_NS;
@@ -86,6 +86,8 @@ pub(crate) struct Collected {
 /// The recorder and the thread that reads it. Dropping it ends both, as where a client vanishes within a pass.
 pub(crate) struct Collector {
     over: Arc<AtomicBool>,
+    /// Of the thread, once it runs.
+    id: Arc<AtomicI32>,
     thread: Option<JoinHandle<Collected>>,
 }
 
@@ -120,7 +122,7 @@ impl Collector {
         side: Side,
         socket: Option<RawFd>,
         late: Late,
-        (policy, cpu): (Policy, Option<u32>),
+        (policy, cpu, spins): (Policy, Option<u32>, bool),
     ) -> Result<Self, String> {
         let subject = match side {
             Side::Timer => Subject { descriptor: trace::recorder::SLEEPS, ..Subject::default() },
@@ -132,7 +134,9 @@ impl Collector {
         };
         let only = OnlyRecording::begin()?;
         let recorder = Recorder::start(&subject).map_err(|error| error.to_string())?;
-        Self::spawn(Collecting::new(side, late, policy, recorder), cpu, only, |_| {})
+        let mut collecting = Collecting::new(side, late, policy, recorder);
+        collecting.spins = spins;
+        Self::spawn(collecting, cpu, only, |_| {})
     }
 
     /// `watch` sees what is collected before each step.
@@ -143,11 +147,15 @@ impl Collector {
         watch: impl FnMut(&mut Collecting) + Send + 'static,
     ) -> Result<Self, String> {
         let over = Arc::new(AtomicBool::new(false));
-        let ends = Arc::clone(&over);
+        let id = Arc::new(AtomicI32::new(0));
+        let (ends, of_thread) = (Arc::clone(&over), Arc::clone(&id));
         let work = move || {
             // It must not disturb what it explains, so it goes after the measured thread. Behind a busy load an ordinary thread would
             // read too late, and real-time messages are measured beside such.
-            let own = if collecting.policy.is_real_time() { Policy::Fifo(1) } else { Policy::Other };
+            // Where real-time threads spin on all CPUs only ordinary ones get a part of one (the fair server).
+            let own =
+                if collecting.policy.is_real_time() && !collecting.spins { Policy::Fifo(1) } else { Policy::Other };
+            of_thread.store(task::thread_id(), Ordering::Release);
             let _ = task::apply_policy(own).or_else(|_| task::apply_policy(Policy::Other));
             // Threads that sleep may have several CPUs, and the calling one is on none of them.
             let moved = match collecting.side {
@@ -162,11 +170,17 @@ impl Collector {
         };
         let named = std::thread::Builder::new().name(TRACER.to_owned());
         let thread = named.spawn(work).map_err(|error| format!("starting the thread that explains failed: {error}"))?;
-        Ok(Self { over, thread: Some(thread) })
+        Ok(Self { over, id, thread: Some(thread) })
     }
 
     pub(crate) fn finish(mut self) -> Result<Collected, String> {
         self.over.store(true, Ordering::Release);
+        let id = self.id.load(Ordering::Acquire);
+        if id != 0 {
+            // The other end may spin on that CPU until this one has its result; this one's is free.
+            let _ = task::set_policy_of(id, Policy::Other);
+            let _ = task::set_affinity_of(id, &task::housekeeping_cpus(None));
+        }
         let collected = self.thread.take().and_then(|thread| thread.join().ok());
         collected.ok_or_else(|| "the thread that explains ended by itself".to_owned())
     }
@@ -196,6 +210,8 @@ pub(crate) struct Collecting {
     /// From which time on a message is late, as of this step.
     pub(crate) over_ns: u64,
     policy: Policy,
+    /// Whether an end spins.
+    spins: bool,
     /// Whether the process is another one, whose threads have policies of their own.
     pub(crate) is_other: bool,
     /// The end, as causes have it.
@@ -225,6 +241,7 @@ impl Collecting {
             late,
             over_ns: 0,
             policy,
+            spins: false,
             is_other: false,
             host: if side == Side::Far { FAR } else { NEAR }.to_owned(),
             recorder,
@@ -349,6 +366,7 @@ pub struct NearExplainer {
     over: ExplainOver,
     policy: Policy,
     cpu: Option<u32>,
+    spins: bool,
     /// Messages, or sleeps.
     side: Side,
     /// What is late, once the first pass is over.
@@ -360,12 +378,13 @@ pub struct NearExplainer {
 }
 
 impl NearExplainer {
-    /// For an initiator with this policy on this CPU.
-    pub fn new(over: ExplainOver, policy: Policy, cpu: Option<u32>) -> Self {
+    /// For these ends.
+    pub fn new(over: ExplainOver, initiator: &EndSpec, reflector: &EndSpec) -> Self {
         Self {
             over,
-            policy,
-            cpu,
+            policy: initiator.policy,
+            cpu: initiator.cpu,
+            spins: [initiator, reflector].iter().any(|end| end.receive == Receive::Spin),
             side: Side::Near,
             late: None,
             p50_before_ns: None,
@@ -379,7 +398,7 @@ impl NearExplainer {
 impl PassObserver for NearExplainer {
     fn begin(&mut self, _: u32, socket: Option<RawFd>) {
         if let Some(late) = self.late {
-            self.collector = Some(Collector::start(self.side, socket, late, (self.policy, self.cpu)));
+            self.collector = Some(Collector::start(self.side, socket, late, (self.policy, self.cpu, self.spins)));
         }
     }
 
@@ -489,17 +508,19 @@ fn explain_pass(
 /// Records why this end is late, and sends it as far as its owner allows.
 pub(crate) struct FarExplainer {
     policy: Policy,
+    spins: bool,
     names: bool,
     collector: Option<Result<Collector, String>>,
     collected: Option<Result<Collected, String>>,
 }
 
 impl FarExplainer {
-    /// For an end with this policy.
-    pub(crate) fn new(limits: &Limits, policy: Policy) -> Self {
+    /// For this end.
+    pub(crate) fn new(limits: &Limits, end: &EndSpec) -> Self {
         let refused = "its owner does not allow it: windhover serve --explain".to_owned();
         let collector = (!limits.allow_explain).then_some(Err(refused));
-        Self { policy, names: limits.explain_names, collector, collected: None }
+        let spins = end.receive == Receive::Spin;
+        Self { policy: end.policy, spins, names: limits.explain_names, collector, collected: None }
     }
 }
 
@@ -507,7 +528,8 @@ impl PassObserver for FarExplainer {
     fn begin(&mut self, _: u32, socket: Option<RawFd>) {
         if self.collector.is_none() {
             let cpu = task::current_cpu().filter(|_| task::allowed_cpus().is_ok_and(|cpus| cpus.len() == 1));
-            self.collector = Some(Collector::start(Side::Far, socket, Late::Beyond(FAR_QUANTILE), (self.policy, cpu)));
+            self.collector =
+                Some(Collector::start(Side::Far, socket, Late::Beyond(FAR_QUANTILE), (self.policy, cpu, self.spins)));
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::explainer::FarExplainer;
 use host::CounterSampler;
 use model::worker::Measured;
-use model::{Counters, Limits, Policy};
+use model::{Counters, EndSpec, Limits};
 use std::os::fd::RawFd;
 use wire::StopReport;
 
@@ -60,10 +60,10 @@ pub fn pass_observers() -> PassObservers {
     vec![Box::new(HostCounters(None)), Box::new(StackFacts)]
 }
 
-/// What watches the passes of an end that answers; with limits and its policy it records why it is late, as far as they allow.
-pub fn far_observers(explain: Option<(&Limits, Policy)>) -> PassObservers {
+/// What watches the passes of an end that answers; with limits and its settings it records why it is late, as far as they allow.
+pub fn far_observers(explain: Option<(&Limits, &EndSpec)>) -> PassObservers {
     let mut observers = pass_observers();
-    observers.extend(explain.map(|(limits, policy)| Box::new(FarExplainer::new(limits, policy)) as Box<_>));
+    observers.extend(explain.map(|(limits, end)| Box::new(FarExplainer::new(limits, end)) as Box<_>));
     observers
 }
 

@@ -71,7 +71,7 @@ fn observers(task: &ProbeTask, context: &Context) -> PassObservers {
         observers.push(Box::new(CaptureLosses(Arc::clone(recording))));
     }
     if let Some(over) = task.spec.explain {
-        observers.push(Box::new(NearExplainer::new(over, task.spec.initiator.policy, task.spec.initiator.cpu)));
+        observers.push(Box::new(NearExplainer::new(over, &task.spec.initiator, &task.spec.reflector)));
     }
     if task.spec.foreign.is_empty() {
         observers.push(Box::new(MemoryLock::take()));

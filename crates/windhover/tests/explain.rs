@@ -156,6 +156,19 @@ fn exports_hold_the_worst_messages(folder: &Folder, path: &str, seq: &str) {
     assert_refused(&["explain", path, "--export", &file("none.txt")], 2, &["these cells", "earlier versions"]);
 }
 
+/// Catches: a thread that explains and never gets a CPU, because real-time threads spin on all of them.
+#[test]
+fn ends_that_spin_on_all_cpus_are_explained() {
+    let _alone = disturbs_alone();
+    let cpus: Vec<String> = task::allowed_cpus().unwrap().iter().map(|cpu| cpu.to_string()).collect();
+    let ends = ["--cpu", &cpus[0], "--remote-cpu", &cpus[1], "--receive", "spin"];
+    let policies = ["--policy", "fifo:10", "--remote-policy", "fifo:10", "--json"];
+    let explained = ["--seconds", "0.5", "--explain"];
+    let output = run(&[&["pingpong", "udp", "--fork-both"][..], &explained, &ends, &policies].concat());
+    let result = documents(&output).pop().unwrap();
+    assert!(result["explanation"]["messages"].as_u64().unwrap() > 100, "{}", result["explanation"]);
+}
+
 /// Catches: messages of an open loop that are not followed, and the delay of one that is blamed on the next one.
 #[test]
 fn a_schedule_that_the_far_end_holds_up_is_explained() {
