@@ -66,7 +66,8 @@ fn explained(repetitions: u32) -> RunInput {
 
 const WORST: &str = "Late messages of policy other: 80 % of the time lost is run-queue behind cc1 and rustc|x, 15 % hardirq \
                      of local_timer; without run-queue RTT p99 would be at most 1.20 ms instead of 7.40 ms.";
-const COST: &str = "800 µs of the 1.00 ms lost on average with policy other, 1.00 µs of 10.0 µs with fifo:1.";
+const COST: &str =
+    "800 µs of the 1.00 ms that a message lost on average with policy other, 1.00 µs of 10.0 µs with fifo:1.";
 
 /// Catches: causes of tasks with many names that are each too small to be named, and repetitions that count once.
 #[test]

@@ -7,7 +7,7 @@ use crate::units::{plain, span};
 use digest::causes::{ClassLoss, by_class, lost_ns};
 use digest::compare::{CellComparison, Comparison, MetricComparison};
 use model::factor::capitalised;
-use model::{CauseClass, Explanation};
+use model::{CauseClass, Explanation, LatencyKind};
 
 /// A class with a smaller share of the time lost is not named, unless it is the first.
 const WORTH_A_WORD: f64 = 0.1;
@@ -113,6 +113,8 @@ fn of_pair(
         (true, true) => "brings",
         (true, false) => "raises",
     };
+    let kind = screen.shown.iter().find_map(|cell| cell.info.explanation.as_ref()).map(|of| of.kind);
+    let is_timer = kind == Some(LatencyKind::WakeUp);
     let conditions = screen.labels.conditions(pair);
     let conditions = if conditions.is_empty() { String::new() } else { format!("{}, ", conditions.join(", ")) };
     let [[first, of_first], [second, of_second]] =
@@ -123,7 +125,8 @@ fn of_pair(
         false => format!("{conditions}{class}"),
     };
     Some(format!(
-        "{}: {first} of the {of_first} lost on average with {other}, {second} of {of_second} with {name}.",
-        capitalised(&lead)
+        "{}: {first} of the {of_first} that a {} lost on average with {other}, {second} of {of_second} with {name}.",
+        capitalised(&lead),
+        if is_timer { "wake-up" } else { "message" }
     ))
 }
