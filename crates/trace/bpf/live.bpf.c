@@ -47,13 +47,7 @@ INLINE struct wh_thread *woken_thread(struct task_struct *task)
 	struct wh_state *of = measured();
 	if (!of || task->tgid != (s32)of->tgid)
 		return 0;
-	u32 tid = task->pid;
-	struct wh_thread *thread = thread_of(tid);
-	if (thread)
-		return thread;
-	struct wh_thread none = {};
-	map_update(&threads, &tid, &none, 0);
-	return thread_of(tid);
+	return measured_thread(task->pid);
 }
 
 /* A thread that sleeps for something else is woken by something else, whatever data it takes later. */

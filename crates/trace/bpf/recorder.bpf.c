@@ -256,6 +256,17 @@ INLINE struct wh_thread *thread_of(u32 tid)
 	return map_lookup(&threads, &tid);
 }
 
+/* Of this thread, which is a measured one from here on. */
+INLINE struct wh_thread *measured_thread(u32 tid)
+{
+	struct wh_thread *thread = thread_of(tid);
+	if (thread)
+		return thread;
+	struct wh_thread none = {};
+	map_update(&threads, &tid, &none, 0);
+	return thread_of(tid);
+}
+
 #ifdef LIVE
 INLINE struct wh_thread *woken_thread(struct task_struct *task);
 INLINE int is_woken_by_message(struct wh_cpu *lane, u64 now);
@@ -507,17 +518,6 @@ INLINE void message_head(u64 buffer, int is_header, struct wh_head *head)
 		buffer = (u64)first.iov_base;
 	}
 	read_user(head, sizeof(*head), (void *)buffer);
-}
-
-/* Of this thread, which is a measured one from here on. */
-INLINE struct wh_thread *measured_thread(u32 tid)
-{
-	struct wh_thread *thread = thread_of(tid);
-	if (thread)
-		return thread;
-	struct wh_thread none = {};
-	map_update(&threads, &tid, &none, 0);
-	return thread_of(tid);
 }
 
 /* A thread begins to sleep until a time. One that has passed makes no sleep. */
