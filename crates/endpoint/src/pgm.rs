@@ -61,8 +61,8 @@ pub(crate) fn run(plan: ReflectorConfig, orders: &Receiver<StartCommand>, link: 
     }
     link.report(ReflectorEvent::Proved(address.map(|address| SocketAddr::new(address, port))));
     task::prefault_stack(STACK_TOUCHED);
-    let mut observers = flow::pass_observers();
-    while let Some(StartCommand { size, .. }) = next(orders, &mut way)? {
+    while let Some(StartCommand { size, explain, .. }) = next(orders, &mut way)? {
+        let mut observers = flow::far_observers(explain.then_some((&limits, &request.end)));
         let options = link.path_options(&request.end, clock);
         way.clear_log();
         let before = way.counts();

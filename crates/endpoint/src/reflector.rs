@@ -294,6 +294,7 @@ fn run(plan: ReflectorConfig, orders: &mpsc::Receiver<StartCommand>, link: &Sess
         Some(pace) if pace.port.is_some() => pace.group.as_ref().map(Token::tag),
         _ => Some(token.tag()),
     };
+    let one_call_a_message = request.pace.is_none() || protocol == Protocol::Udp;
     while let Ok(StartCommand { size, response_size, explain }) = orders.recv() {
         let mut observers = flow::far_observers(explain.then_some((&limits, &request.end)));
         let shape = LoopShape {
@@ -311,7 +312,7 @@ fn run(plan: ReflectorConfig, orders: &mpsc::Receiver<StartCommand>, link: &Sess
             shape,
             pace: RateLimiter::new(clock, max_rate_pps, request.pings),
             buffer: &mut buffer,
-            around: link.around(&request.end, (size, data.descriptor()), &mut observers),
+            around: link.around(&request.end, (size, data.descriptor().filter(|_| one_call_a_message)), &mut observers),
         };
         let outcome = match (&mut data, &request.pace) {
             (DataPath::Socket(socket), Some(asked)) => answer(socket, asked, loop_, (clock, max_rate_pps), &options)?,

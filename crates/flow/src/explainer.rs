@@ -1,12 +1,14 @@
 //! Why messages are late: a recorder around a pass, and a thread beside it that explains each late message soon after it is over.
 
 use crate::PassObserver;
+use crate::far::{MOST_SENT, checked};
+use crate::thread_times::{self, ThreadTimes, ThreadWatch};
 use crate::windows::WorstWindows;
 use explain::blame::TRACER;
 use explain::{Explained, Side, Stay, Timeline, Usual, explain_stay, join};
 use model::result::Outlier;
 use model::worker::Measured;
-use model::{Cause, EndSpec, ExplainOver, ExplainedStay, Explanation, FarStays, LatencyKind, Limits, Policy, Receive};
+use model::{Cause, EndSpec, ExplainOver, ExplainedStay, Explanation, FarStays, LatencyKind, Policy, Receive};
 use nix::sys::socket::{SockaddrStorage, getsockname};
 use stats::Histogram;
 use std::cell::Cell;
@@ -36,21 +38,11 @@ const MOST_A_STEP: usize = 5_000;
 const LEAST_MESSAGES: u64 = 64;
 /// Most late messages that are kept.
 const MOST_LATE: usize = 100_000;
-/// Most stays that the far end sends, and their most bytes: a frame of the control session holds 1 MiB.
-const MOST_SENT: usize = 2_000;
-const MOST_SENT_BYTES: usize = 700_000;
-/// Most causes of a message at the far end, the longest of them in ns, and letters of a text: more than any has.
-const MOST_CAUSES: usize = 64;
-const MOST_NS: u64 = 3_600_000_000_000;
-const MOST_LETTERS: usize = 100;
 /// The ends, as causes have them.
-const NEAR: &str = "initiator";
-const FAR: &str = "reflector";
+pub(crate) const NEAR: &str = "initiator";
+pub(crate) const FAR: &str = "reflector";
 /// Late messages that are stored with their segments and causes: the worst.
 const MOST_STORED: usize = 500;
-/// The far end explains stays beyond this quantile.
-const FAR_QUANTILE: f64 = 0.9;
-
 /// Which messages are late.
 #[derive(Clone, Copy)]
 pub(crate) enum Late {
@@ -76,9 +68,9 @@ pub(crate) struct Collected {
     pub(crate) usual: Usual,
     /// The longest first.
     pub(crate) stays: Vec<ExplainedStay>,
-    windows: WorstWindows,
+    pub(crate) windows: WorstWindows,
     /// Late messages that found no room.
-    dropped: u64,
+    pub(crate) dropped: u64,
     /// Why less is known than could be.
     pub(crate) limits: Vec<String>,
 }
@@ -118,7 +110,7 @@ impl Drop for Collector {
 
 impl Collector {
     /// Begins to record. The calling thread is one of those that measure.
-    fn start(
+    pub(crate) fn start(
         side: Side,
         socket: Option<RawFd>,
         late: Late,
@@ -127,8 +119,11 @@ impl Collector {
         let subject = match side {
             Side::Timer => Subject { descriptor: trace::recorder::SLEEPS, ..Subject::default() },
             _ => {
-                let descriptor =
-                    socket.ok_or("only a pass with one socket is explained: with one peer, and one connection")?;
+                let descriptor = socket.ok_or("the recorder follows one socket, and no stream of messages, nor PGM")?;
+                let carried = host::stack::carried(&[descriptor]).unwrap_or_default();
+                if let Some(other) = carried.iter().find(|one| one.by != "kernel") {
+                    return Err(format!("messages go past the kernel, by {}", other.by));
+                }
                 Subject { descriptor, port: port(descriptor), far: side == Side::Far }
             }
         };
@@ -374,6 +369,9 @@ pub struct NearExplainer {
     p50_before_ns: Option<u64>,
     collector: Option<Result<Collector, String>>,
     collected: Option<Result<Collected, String>>,
+    /// Where the recorder cannot be had.
+    watch: Option<ThreadWatch>,
+    times: Option<ThreadTimes>,
     far: Vec<FarStays>,
 }
 
@@ -390,6 +388,8 @@ impl NearExplainer {
             p50_before_ns: None,
             collector: None,
             collected: None,
+            watch: None,
+            times: None,
             far: Vec::new(),
         }
     }
@@ -398,12 +398,15 @@ impl NearExplainer {
 impl PassObserver for NearExplainer {
     fn begin(&mut self, _: u32, socket: Option<RawFd>) {
         if let Some(late) = self.late {
-            self.collector = Some(Collector::start(self.side, socket, late, (self.policy, self.cpu, self.spins)));
+            let started = Collector::start(self.side, socket, late, (self.policy, self.cpu, self.spins));
+            self.watch = started.is_err().then(|| ThreadWatch::start(self.cpu)).flatten();
+            self.collector = Some(started);
         }
     }
 
     fn end(&mut self, _: &mut StopReport) {
         self.collected = self.collector.take().map(|started| started.and_then(Collector::finish));
+        self.times = self.watch.take().map(ThreadWatch::finish);
     }
 
     fn judge(&mut self, _: &mut StopReport, others: &[&StopReport]) {
@@ -429,10 +432,14 @@ impl PassObserver for NearExplainer {
         let far = std::mem::take(&mut self.far);
         let kind = if self.side == Side::Timer { LatencyKind::WakeUp } else { LatencyKind::Rtt };
         let mut explanation = Explanation { kind, p50_before_ns: self.p50_before_ns, ..Explanation::default() };
-        match self.collected.take() {
-            Some(Ok(collected)) => explain_pass(late, &mut explanation, collected, &far, result, further),
-            Some(Err(why)) => explanation.limits.push(why),
-            None => explanation.limits.push("nothing was recorded".to_owned()),
+        match (self.collected.take(), self.times.take()) {
+            (Some(Ok(collected)), _) => explain_pass(late, &mut explanation, collected, &far, result, further),
+            (Some(Err(why)), Some(times)) => {
+                explanation.limits.push(thread_times::limit(&why));
+                explain_by_times(late, &mut explanation, &times, &far, result, further);
+            }
+            (Some(Err(why)), None) => explanation.limits.push(why),
+            (None, _) => explanation.limits.push("nothing was recorded".to_owned()),
         }
         result.result.explanation = Some(explanation);
     }
@@ -468,6 +475,41 @@ fn explain_pass(
     stays.retain(|stay| stay.ns > explanation.over_ns);
     result.windows = windows.finish(NEAR);
     explanation.limits = limits;
+    let far = far_end(explanation, far);
+    if dropped > 0 {
+        explanation.limits.push(format!("{dropped} late messages found no room"));
+    }
+    // Where it has only the times of its threads, nothing is known of single messages there.
+    let far = far.filter(|far| far.usual_ns > 0);
+    let same_clock = far.is_some_and(has_same_clock);
+    let late: Vec<Explained> = stays.into_iter().map(|near| join(near, &usual, far, same_clock)).collect();
+    explanation.late = u64::try_from(late.len()).unwrap_or(u64::MAX) + dropped;
+    summarize(explanation, &late, usual.stays());
+    explanation.messages = usual.messages();
+    store(late, explanation, result, further);
+}
+
+/// Explains the late messages among those that the pass kept, by what its threads did meanwhile.
+fn explain_by_times(
+    late: Late,
+    explanation: &mut Explanation,
+    times: &ThreadTimes,
+    far: &[FarStays],
+    result: &mut Measured,
+    further: &Measured,
+) {
+    let all = thread_times::all_messages(&further.hlog);
+    let far = far_end(explanation, far).filter(|far| has_same_clock(far));
+    let Late::Over(ns, q) = late else { return };
+    let over_ns = ns.max(all.quantile(q).filter(|_| q > 0.0).unwrap_or(0));
+    let (over_ns, late) = times.explain(over_ns, &all, &further.outliers, far);
+    (explanation.over_ns, explanation.late) = (over_ns, late.len() as u64);
+    summarize(explanation, &late, &all);
+    store(late, explanation, result, further);
+}
+
+/// What the far end explained, if it did; else its reason becomes a limit.
+fn far_end<'a>(explanation: &mut Explanation, far: &'a [FarStays]) -> Option<&'a FarStays> {
     let far = far.first();
     match far.map(|far| &far.refused) {
         Some(None) => explanation
@@ -477,16 +519,16 @@ fn explain_pass(
         None if explanation.kind == LatencyKind::WakeUp => {}
         None => explanation.limits.push("the far end explains nothing".to_owned()),
     }
-    if dropped > 0 {
-        explanation.limits.push(format!("{dropped} late messages found no room"));
-    }
-    let far = far.filter(|far| far.refused.is_none());
-    let same_clock = far.is_some_and(|far| far.machine.is_some() && far.machine == host::boot_id());
-    let late: Vec<Explained> = stays.into_iter().map(|near| join(near, &usual, far, same_clock)).collect();
-    explanation.late = u64::try_from(late.len()).unwrap_or(u64::MAX) + dropped;
-    summarize(explanation, &late, usual.stays());
-    explanation.messages = usual.messages();
-    let mut worst: Vec<&Explained> = late.iter().collect();
+    far.filter(|far| far.refused.is_none())
+}
+
+fn has_same_clock(far: &FarStays) -> bool {
+    far.machine.is_some() && far.machine == host::boot_id()
+}
+
+/// Keeps the worst late messages.
+fn store(late: Vec<Explained>, explanation: &Explanation, result: &mut Measured, further: &Measured) {
+    let mut worst = late;
     worst.sort_by_key(|message| std::cmp::Reverse(message.rtt_ns));
     worst.truncate(MOST_STORED);
     let since_1970_ns = clock::realtime_ns().saturating_sub(clock::monotonic_ns());
@@ -497,102 +539,12 @@ fn explain_pass(
         seq: message.seq,
         realtime_ns: Some(since_1970_ns + message.start_ns),
         rtt_ns: message.rtt_ns,
-        segments: message.segments.clone(),
-        causes: message.causes.clone(),
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
         explained_percent: (!message.causes.is_empty()).then_some((100.0 * message.explained).round() as u8),
+        segments: message.segments,
+        causes: message.causes,
         ..known(message.seq)
     }));
-}
-
-/// Records why this end is late, and sends it as far as its owner allows.
-pub(crate) struct FarExplainer {
-    policy: Policy,
-    spins: bool,
-    names: bool,
-    collector: Option<Result<Collector, String>>,
-    collected: Option<Result<Collected, String>>,
-}
-
-impl FarExplainer {
-    /// For this end.
-    pub(crate) fn new(limits: &Limits, end: &EndSpec) -> Self {
-        let refused = "its owner does not allow it: windhover serve --explain".to_owned();
-        let collector = (!limits.allow_explain).then_some(Err(refused));
-        let spins = end.receive == Receive::Spin;
-        Self { policy: end.policy, spins, names: limits.explain_names, collector, collected: None }
-    }
-}
-
-impl PassObserver for FarExplainer {
-    fn begin(&mut self, _: u32, socket: Option<RawFd>) {
-        if self.collector.is_none() {
-            let cpu = task::current_cpu().filter(|_| task::allowed_cpus().is_ok_and(|cpus| cpus.len() == 1));
-            self.collector =
-                Some(Collector::start(Side::Far, socket, Late::Beyond(FAR_QUANTILE), (self.policy, cpu, self.spins)));
-        }
-    }
-
-    fn end(&mut self, _: &mut StopReport) {
-        self.collected = self.collector.take().map(|started| started.and_then(Collector::finish));
-    }
-
-    fn judge(&mut self, report: &mut StopReport, _: &[&StopReport]) {
-        report.explained = self.collected.take().map(|collected| match collected {
-            Ok(collected) => far_stays(collected, self.names),
-            Err(why) => FarStays { refused: Some(why), ..FarStays::default() },
-        });
-    }
-}
-
-/// What goes over the control session: the longest stays first, as far as there is room.
-fn far_stays(collected: Collected, names: bool) -> FarStays {
-    let Collected { usual, mut stays, mut limits, dropped, .. } = collected;
-    let all = stays.len();
-    let mut bytes = 0;
-    stays.retain_mut(|stay| {
-        if !names {
-            stay.causes.iter_mut().filter(|cause| cause.pid.is_some()).for_each(|cause| {
-                (cause.name, cause.pid) = (Some("another program".to_owned()), None);
-            });
-        }
-        bytes += serde_json::to_string(stay).map_or(MOST_SENT_BYTES, |text| text.len());
-        bytes <= MOST_SENT_BYTES
-    });
-    let lost = u64::try_from(all - stays.len()).unwrap_or(u64::MAX) + dropped;
-    // Those that are not sent are shorter: it matters where late messages may be among them.
-    let is_short = u64::try_from(stays.len()).unwrap_or(u64::MAX).saturating_mul(100) < usual.messages();
-    if lost > 0 && is_short {
-        limits.push(format!("{lost} stays found no room"));
-    }
-    FarStays { machine: host::boot_id(), usual_ns: usual.stay_ns(), stays, refused: None, limits }
-}
-
-/// What a far end may say: of so many messages, of its own part and of the way to it.
-fn checked(mut far: FarStays) -> FarStays {
-    use model::PathSegment::{FarApplication, FarReceive, FarSend, FarWakeUp, WireOut};
-    let is_its_own = |segment| matches!(segment, FarApplication | FarReceive | FarSend | FarWakeUp | WireOut);
-    far.stays.truncate(MOST_SENT);
-    for stay in &mut far.stays {
-        stay.segments.retain(|part| is_its_own(part.segment));
-        stay.segments.truncate(MOST_CAUSES);
-        stay.causes.retain(|cause| is_its_own(cause.segment));
-        stay.causes.truncate(MOST_CAUSES);
-        stay.ns = stay.ns.min(MOST_NS);
-        for part in &mut stay.segments {
-            part.host = FAR.to_owned();
-            (part.ns, part.excess_ns) = (part.ns.min(MOST_NS), part.excess_ns.min(MOST_NS));
-        }
-        for cause in &mut stay.causes {
-            cause.host = FAR.to_owned();
-            cause.ns = cause.ns.min(MOST_NS);
-            for text in cause.name.iter_mut().chain([&mut cause.evidence]) {
-                *text = text.chars().take(MOST_LETTERS).collect();
-            }
-        }
-    }
-    far.limits.truncate(MOST_CAUSES);
-    far
 }
 
 #[cfg(test)]

@@ -3,8 +3,10 @@
 #![expect(missing_docs, reason = "what has no comment is what its name says")]
 
 mod explainer;
+mod far;
 mod live;
 mod observer;
+mod thread_times;
 mod windows;
 
 use clock::Clock;

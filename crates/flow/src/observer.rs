@@ -1,6 +1,6 @@
 //! What happens around a pass at either end, outside its loop: counters, facts about a preloaded stack, a capture, the live line.
 
-use crate::explainer::FarExplainer;
+use crate::far::FarExplainer;
 use host::CounterSampler;
 use model::worker::Measured;
 use model::{Counters, EndSpec, Limits};

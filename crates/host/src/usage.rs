@@ -116,6 +116,11 @@ impl RunQueueWait {
         Self(File::open("/proc/thread-self/schedstat").ok())
     }
 
+    /// Of another thread of this process.
+    pub fn of(thread: i32) -> Self {
+        Self(File::open(format!("/proc/self/task/{thread}/schedstat")).ok())
+    }
+
     /// So far, in ns. `None` where the kernel does not count it.
     pub fn ns(&self) -> Option<u64> {
         // Three numbers of at most 20 digits.

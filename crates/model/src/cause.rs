@@ -3,6 +3,8 @@
 words! {
     /// A part of the way of a message and its answer, in the order in which they pass through it.
     pub enum PathSegment {
+        /// All of it, where its parts were not seen.
+        Whole = "whole",
         /// From the send call to the queue of the device.
         NearSend = "near-send",
         /// From the queue of the device to its driver.
@@ -127,6 +129,9 @@ classes! {
     Wire = "wire", "the message was on the network, in a NIC, or in the peer's hardware",
         "neither end's stay was longer than usual",
         Elsewhere("look at switches, at the coalescing of the NIC (windhover tune), and at other traffic");
+    Repair = "repair", "the message, or one that it had to wait behind, was lost on the network and sent again",
+        "gaps, NAKs and repairs of PGM at the end that receives",
+        Elsewhere("find where packets are dropped: socket buffers, the queues of NICs, switches");
     Tracer = "tracer", "the recorder itself",
         "the thread that collects events ran",
         Elsewhere("it is absent from the figures, which are measured without it");

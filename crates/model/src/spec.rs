@@ -352,9 +352,9 @@ impl ProbeSpec {
         if self.capture {
             self.check_capture()?;
         }
-        if self.explain.is_some() && self.probe() == Probe::Pace && self.socket()?.protocol != Protocol::Udp {
-            let what = format!("late messages of pace over {} are not explained", self.socket()?.protocol);
-            return conflict(&what, "leave out --explain (in a plan: explain), or use udp, pingpong or rr");
+        if self.explain.is_some() && !self.foreign.is_empty() {
+            let remedy = "leave out --explain (in a plan: explain), or follow the program: windhover explain --live";
+            return conflict("late messages of a foreign worker are not explained", remedy);
         }
         crate::foreign::check(self)?;
         crate::peer::check(self)?;

@@ -65,7 +65,7 @@ impl Engine for ClosedLoop<'_> {
         let (spec, context, size) = (&self.task.spec, self.context, pass.size);
         let response = spec.rr().and_then(|rr| rr.response_size).unwrap_or(size);
         let plan = self.plan(size, response);
-        let config = self.recorder_config(&plan);
+        let config = RecorderConfig { outliers: pass.outliers(spec), ..self.recorder_config(&plan) };
         let mut self_cost = cost::measure(self.clock, plan, config);
         let mut recorder = Recorder::new(config);
         let stop = &*context.stop;
@@ -200,7 +200,6 @@ impl ClosedLoop<'_> {
     fn recorder_config(&self, plan: &Plan) -> RecorderConfig {
         let spec = &self.task.spec;
         RecorderConfig {
-            outliers: spec.outliers,
             raw_capacity: driver::raw_capacity(spec),
             has_header: plan.framing.number_bytes() > 0,
             has_schedule: plan.interval_ns > 0,

@@ -8,13 +8,14 @@ use crate::{Context, Outcome, ProbeError};
 use clock::Clock;
 use flow::{NearExplainer, PassObserver, PassObservers};
 use model::worker::{Measured, ProbeTask};
-use model::{Finding, FindingId, ProbeSpec, Role};
+use model::{Finding, FindingId, OutlierRule, ProbeSpec, Role};
 use net::{Fallback, PathError};
 use std::sync::Arc;
 use std::time::Duration;
 use wire::StopReport;
 
 const MOST_RAW: u64 = 4_000_000;
+const MOST_EXPLAINED: u32 = 500;
 /// What a real-time thread may run without blocking beyond its longest pass, before the kernel ends it.
 pub(crate) const RT_SLACK: Duration = Duration::from_secs(30);
 
@@ -27,6 +28,14 @@ pub(crate) struct Pass {
     pub first: bool,
     /// Whether it is measured once more to explain the one before it.
     pub explains: bool,
+}
+
+impl Pass {
+    /// Which messages are kept. A pass that explains keeps more: without a recorder only those are explained.
+    pub(crate) fn outliers(self, spec: &ProbeSpec) -> OutlierRule {
+        let least = if self.explains { MOST_EXPLAINED } else { 0 };
+        OutlierRule { worst: spec.outliers.worst.max(least), ..spec.outliers }
+    }
 }
 
 pub(crate) struct PassDone {

@@ -68,6 +68,12 @@ pub fn send_signal(pid: i32, signal: i32) -> Result<(), TaskError> {
     sent.map_err(|cause| TaskError::refused(format!("process {pid} cannot be signalled"), cause))
 }
 
+/// The ids of the threads of this process; none where /proc does not show them.
+pub fn threads_of_this_process() -> Vec<i32> {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok()).collect()
+}
+
 /// The thread of a process that has this name.
 pub fn thread_named(process: u32, name: &str) -> Option<i32> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?;

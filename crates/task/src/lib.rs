@@ -30,7 +30,7 @@ mod stdio;
 
 pub use attributes::{Attributes, Class, attributes, set_attributes, set_timer_slack, timer_slack_ns};
 pub use become_program::become_program;
-pub use children::{ChildrenUsage, children_usage, send_signal, shell_status, thread_named};
+pub use children::{ChildrenUsage, children_usage, send_signal, shell_status, thread_named, threads_of_this_process};
 pub use cpu::{
     allowed_cpus, allowed_cpus_of, current_cpu, housekeeping_cpus, online_cpus, pin, require_online, set_affinity,
 };

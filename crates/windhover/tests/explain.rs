@@ -5,7 +5,7 @@
 mod support;
 
 use load::{Disturbance, Disturber};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use support::{
     Folder, Server, assert_code, assert_refused, disturbs_alone, documents, run, run_directory, stdout, windhover,
@@ -169,6 +169,32 @@ fn ends_that_spin_on_all_cpus_are_explained() {
     assert!(result["explanation"]["messages"].as_u64().unwrap() > 100, "{}", result["explanation"]);
 }
 
+/// Catches: an end without privileges that explains nothing, a wait for a CPU that has no name, and a limit that is not shown.
+#[test]
+fn without_privileges_the_waits_for_a_cpu_are_named() {
+    let _alone = disturbs_alone();
+    let cpu = task::allowed_cpus().unwrap().iter().next().unwrap();
+    let hog = Disturber::start(Disturbance::Hog(300), cpu, clock::monotonic_ns()).unwrap();
+    let at = cpu.to_string();
+    let measured = ["pingpong", "udp", "--fork-both", "--cpu", &at, "--remote-cpu", &at, "--seconds", "1", "--json"];
+    let output = Command::new("setpriv")
+        .args(["--inh-caps=-all", "--bounding-set=-all", env!("CARGO_BIN_EXE_windhover")])
+        .args([&measured[..], &["--explain", "--explain-over", "150us"]].concat())
+        .output()
+        .unwrap();
+    hog.finish().unwrap();
+    let explanation = documents(&output).pop().unwrap()["explanation"].clone();
+    let rows = explanation["causes"].as_array().unwrap();
+    let waits = rows.iter().filter(|row| row["class"] == "run-queue").map(|row| row["share"].as_f64().unwrap());
+    // The rest is what each message of a busy machine loses to other things.
+    assert!(waits.sum::<f64>() > 0.5 && explanation["late"].as_u64().unwrap() >= 20, "{explanation}");
+    let limits = explanation["limits"].to_string();
+    assert!(
+        limits.contains("no kernel events") && limits.contains("CAP_BPF") && limits.contains("far end"),
+        "{limits}"
+    );
+}
+
 /// Catches: messages of an open loop that are not followed, and the delay of one that is blamed on the next one.
 #[test]
 fn a_schedule_that_the_far_end_holds_up_is_explained() {
@@ -184,7 +210,13 @@ fn a_schedule_that_the_far_end_holds_up_is_explained() {
     let rows = late_by(&result, &["preempted", "run-queue"], Disturbance::Hog(300).thread());
     let far: u64 = rows.iter().filter(|(host, _)| host == "reflector").map(|(_, late)| late).sum();
     assert!(far >= 20, "{rows:?}, {}", result["explanation"]);
-    assert_refused(&["pace", "tcp", "--fork-both", "--explain"], 2, &["pace over tcp", "--explain"]);
+    // The messages of a stream have no calls of their own: the times of the threads are read.
+    let stream =
+        ["pace", "tcp", "--fork-both", "--rate", "2k", "--seconds", "0.5", "--explain", "--explain-over", "20us"];
+    let result = documents(&windhover(&[&stream[..], &["--json"]].concat()).output().unwrap()).pop().unwrap();
+    let limits = result["explanation"]["limits"].to_string();
+    assert!(limits.contains("no kernel events") && limits.contains("stream"), "{limits}");
+    assert!(result["explanation"]["late"].as_u64().unwrap() > 0, "{}", result["explanation"]);
 }
 
 /// Catches: wake-ups that are not recorded, a thread on its CPU or a timer that is not found, words of round trips.

@@ -153,8 +153,10 @@ impl OpenLoop<'_> {
         }
         let live = self.context.live.as_ref().filter(|_| self.task.live && paced.is_some());
         let mut ended = None;
+        // The recorder tells messages apart by the calls that carry them: a stream's have none of their own.
+        let is_datagram = self.task.spec.socket()?.protocol == Protocol::Udp;
         let only = match self.paths.sockets.list.as_slice() {
-            [one] => Some(one.as_fd().as_raw_fd()),
+            [one] if is_datagram => Some(one.as_fd().as_raw_fd()),
             _ => None,
         };
         observers.begin(pass.size, only);
@@ -250,7 +252,7 @@ impl OpenLoop<'_> {
             random_delay: self.pace.random_delay_percent.is_some(),
             every: self.pace.every.max(1),
             timeout_ns: u64::from(spec.timeout_ms) * 1_000_000,
-            outliers: spec.outliers,
+            outliers: pass.outliers(spec),
             raw_capacity: driver::raw_capacity(spec),
             line_pps: paths.line_pps(pass.size),
             peers: peers.collect(),

@@ -74,7 +74,7 @@ struct SleepersReport {
 impl Engine for WakeUps<'_> {
     fn run(&mut self, pass: Pass, observers: &mut dyn PassObserver) -> Result<Option<PassDone>, ProbeError> {
         let spec = &self.task.spec;
-        let config = recorder_config(spec, self.clock);
+        let config = RecorderConfig { outliers: pass.outliers(spec), ..recorder_config(spec, self.clock) };
         let mut self_cost = SelfCost {
             clock_read_ns: self.clock.read_cost_ns(),
             // One read of the clock is in each figure.
@@ -194,7 +194,6 @@ impl WakeUps<'_> {
 fn recorder_config(spec: &ProbeSpec, clock: Clock) -> RecorderConfig {
     let ms = model::wake::deadlines(spec).saturating_mul(u64::from(spec.interval_us.unwrap_or(1))) / 1000;
     RecorderConfig {
-        outliers: spec.outliers,
         raw_capacity: driver::raw_capacity(spec),
         has_header: false,
         ..RecorderConfig::new(clock.rate(), LatencyKind::WakeUp, u32::try_from(ms).unwrap_or(u32::MAX))

@@ -40,6 +40,7 @@ fn look(class: CauseClass) -> (usize, f64) {
         Steal => (3, 1.0),
         IdleExit => (3, 0.5),
         Wire => (3, 0.3),
+        Repair => (3, 0.75),
         NoEvent => (6, 0.6),
         Unknown => (6, 0.3),
     }

@@ -1,0 +1,128 @@
+//! The far end: why it was late, as far as its owner lets it say so, and what the near end takes of that.
+
+use crate::PassObserver;
+use crate::explainer::{Collected, Collector, FAR, Late};
+use crate::thread_times::{ThreadTimes, ThreadWatch};
+use explain::Side;
+use model::{EndSpec, FarStays, Limits, Policy, Receive};
+use std::os::fd::RawFd;
+use wire::StopReport;
+
+/// Most stays that the far end sends, and their most bytes: a frame of the control session holds 1 MiB.
+pub(crate) const MOST_SENT: usize = 2_000;
+const MOST_SENT_BYTES: usize = 700_000;
+/// Most causes of a message at the far end, the longest of them in ns, and letters of a text: more than any has.
+const MOST_CAUSES: usize = 64;
+const MOST_NS: u64 = 3_600_000_000_000;
+const MOST_LETTERS: usize = 100;
+/// The far end explains stays beyond this quantile.
+const FAR_QUANTILE: f64 = 0.9;
+
+/// Records why this end is late, and sends it as far as its owner allows.
+pub(crate) struct FarExplainer {
+    policy: Policy,
+    spins: bool,
+    names: bool,
+    collector: Option<Result<Collector, String>>,
+    collected: Option<Result<Collected, String>>,
+    /// Where the recorder cannot be had.
+    watch: Option<ThreadWatch>,
+    times: Option<ThreadTimes>,
+}
+
+impl FarExplainer {
+    /// For this end.
+    pub(crate) fn new(limits: &Limits, end: &EndSpec) -> Self {
+        let refused = "its owner does not allow it: windhover serve --explain".to_owned();
+        let collector = (!limits.allow_explain).then_some(Err(refused));
+        let spins = end.receive == Receive::Spin;
+        Self {
+            policy: end.policy,
+            spins,
+            names: limits.explain_names,
+            collector,
+            collected: None,
+            watch: None,
+            times: None,
+        }
+    }
+}
+
+impl PassObserver for FarExplainer {
+    fn begin(&mut self, _: u32, socket: Option<RawFd>) {
+        if self.collector.is_none() {
+            let cpu = task::current_cpu().filter(|_| task::allowed_cpus().is_ok_and(|cpus| cpus.len() == 1));
+            let started =
+                Collector::start(Side::Far, socket, Late::Beyond(FAR_QUANTILE), (self.policy, cpu, self.spins));
+            self.watch = started.is_err().then(|| ThreadWatch::start(cpu)).flatten();
+            self.collector = Some(started);
+        }
+    }
+
+    fn end(&mut self, _: &mut StopReport) {
+        self.collected = self.collector.take().map(|started| started.and_then(Collector::finish));
+        self.times = self.watch.take().map(ThreadWatch::finish);
+    }
+
+    fn judge(&mut self, report: &mut StopReport, _: &[&StopReport]) {
+        let times = self.times.take();
+        report.explained = self.collected.take().map(|collected| match (collected, times) {
+            (Ok(collected), _) => far_stays(collected, self.names),
+            (Err(why), Some(times)) => times.waits(MOST_SENT, &why),
+            (Err(why), None) => FarStays { refused: Some(why), ..FarStays::default() },
+        });
+    }
+}
+
+/// What goes over the control session: the longest stays first, as far as there is room.
+fn far_stays(collected: Collected, names: bool) -> FarStays {
+    let Collected { usual, mut stays, mut limits, dropped, .. } = collected;
+    let all = stays.len();
+    let mut bytes = 0;
+    stays.retain_mut(|stay| {
+        if !names {
+            stay.causes.iter_mut().filter(|cause| cause.pid.is_some()).for_each(|cause| {
+                (cause.name, cause.pid) = (Some("another program".to_owned()), None);
+            });
+        }
+        bytes += serde_json::to_string(stay).map_or(MOST_SENT_BYTES, |text| text.len());
+        bytes <= MOST_SENT_BYTES
+    });
+    let lost = u64::try_from(all - stays.len()).unwrap_or(u64::MAX) + dropped;
+    // Those that are not sent are shorter: it matters where late messages may be among them.
+    let is_short = u64::try_from(stays.len()).unwrap_or(u64::MAX).saturating_mul(100) < usual.messages();
+    if lost > 0 && is_short {
+        limits.push(format!("{lost} stays found no room"));
+    }
+    FarStays { machine: host::boot_id(), usual_ns: usual.stay_ns(), stays, refused: None, limits }
+}
+
+/// What a far end may say: of so many messages, of its own part and of the way to it.
+pub(crate) fn checked(mut far: FarStays) -> FarStays {
+    use model::PathSegment::{FarApplication, FarReceive, FarSend, FarWakeUp, WireOut};
+    let is_its_own = |segment| matches!(segment, FarApplication | FarReceive | FarSend | FarWakeUp | WireOut);
+    far.stays.truncate(MOST_SENT);
+    for stay in &mut far.stays {
+        stay.segments.retain(|part| is_its_own(part.segment));
+        stay.segments.truncate(MOST_CAUSES);
+        stay.causes.retain(|cause| is_its_own(cause.segment));
+        stay.causes.truncate(MOST_CAUSES);
+        stay.ns = stay.ns.min(MOST_NS);
+        for part in &mut stay.segments {
+            part.host = FAR.to_owned();
+            (part.ns, part.excess_ns) = (part.ns.min(MOST_NS), part.excess_ns.min(MOST_NS));
+        }
+        for cause in &mut stay.causes {
+            cause.host = FAR.to_owned();
+            cause.ns = cause.ns.min(MOST_NS);
+            for text in cause.name.iter_mut().chain([&mut cause.evidence]) {
+                *text = text.chars().take(MOST_LETTERS).collect();
+            }
+        }
+    }
+    far.limits.truncate(MOST_CAUSES);
+    far
+}
+
+#[cfg(test)]
+mod tests;
