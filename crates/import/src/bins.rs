@@ -24,8 +24,11 @@ pub(crate) fn nothing(kind: LatencyKind, count: u64) -> Latency {
     Latency { kind, count, ..Latency::default() }
 }
 
-/// The field of a percentile, in percent; `None` for one that results do not have.
-pub(crate) fn percentile(latency: &mut Latency, percent: f64) -> Option<&mut Option<u64>> {
+/// Fills in a percentile, in percent, if results have it and enough values lie beyond it.
+pub(crate) fn set_percentile(latency: &mut Latency, percent: f64, value_ns: Option<u64>) {
+    if latency.count.saturating_sub(rank(percent / 100.0, latency.count)) < Histogram::BEYOND {
+        return;
+    }
     let fields = [
         (50.0, &mut latency.p50_ns),
         (90.0, &mut latency.p90_ns),
@@ -34,7 +37,9 @@ pub(crate) fn percentile(latency: &mut Latency, percent: f64) -> Option<&mut Opt
         (99.99, &mut latency.p99_99_ns),
         (99.999, &mut latency.p99_999_ns),
     ];
-    fields.into_iter().find(|(known, _)| (known - percent).abs() < 1e-9).map(|(_, field)| field)
+    if let Some((_, field)) = fields.into_iter().find(|(known, _)| (known - percent).abs() < 1e-9) {
+        *field = value_ns;
+    }
 }
 
 /// Of values that have to rise, the first that does not; in words.
@@ -74,11 +79,6 @@ pub(crate) fn contradicts(latency: &Latency, grain_ns: u64) -> Option<String> {
     let range = max - latency.min_ns.map_or(0.0, |ns| ns as f64);
     let stdev = latency.stdev_ns.filter(|stdev| !(0.0..=range + grain_ns as f64 + 1.0).contains(stdev))?;
     Some(format!("the standard deviation ({stdev:.0} ns) is above max less min: the file contradicts itself"))
-}
-
-/// Whether enough values lie beyond a percentile to give a figure.
-pub(crate) fn is_supported(count: u64, percent: f64) -> bool {
-    count.saturating_sub(rank(percent / 100.0, count)) >= Histogram::BEYOND
 }
 
 impl Bins {
@@ -129,8 +129,7 @@ impl Bins {
     /// What is known of the distribution. Each value counts as the least of its bin, and never outside of the tool's own smallest and
     /// largest. A percentile that lies beyond the last bin is not known, nor is a standard deviation below the width of a bin.
     pub(crate) fn latency(&self, kind: LatencyKind, own: &Own) -> Latency {
-        let count = self.count();
-        let mut latency = nothing(kind, count);
+        let mut latency = nothing(kind, self.count());
         let least = self.bins.iter().find(|(_, count)| *count > 0).map(|(at, _)| *at);
         let most = self.bins.iter().rev().find(|(_, count)| *count > 0).map(|(at, _)| *at).filter(|_| self.over == 0);
         latency.min_ns = own.min_ns.or(least);
@@ -139,10 +138,7 @@ impl Bins {
         latency.mean_ns = own.mean_ns.or(moments.map(|(mean, _)| mean));
         latency.stdev_ns = moments.and_then(|(_, stdev)| stdev).filter(|stdev| *stdev >= self.width_ns as f64);
         for percent in [50.0, 90.0, 99.0, 99.9, 99.99, 99.999] {
-            let value = self.at(percent).filter(|_| is_supported(count, percent)).map(|ns| self.within(ns, own));
-            if let Some(field) = percentile(&mut latency, percent) {
-                *field = value;
-            }
+            set_percentile(&mut latency, percent, self.at(percent).map(|ns| self.within(ns, own)));
         }
         latency
     }

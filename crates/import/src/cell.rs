@@ -3,9 +3,10 @@
 use crate::bins::{Bins, Own};
 use model::worker::Measured;
 use model::{
-    Finding, FindingId, Latency, LatencyKind, Messages, Probe, Protocol, ResultDocument, Source, SourceKind,
-    WakeReport, WakeThread, source,
+    Finding, FindingId, Latency, LatencyKind, Messages, OutlierRule, Probe, Protocol, ResultDocument, Sample, Source,
+    SourceKind, TickRate, WakeReport, WakeThread, source,
 };
+use record::{Recorder, RecorderConfig};
 use std::collections::BTreeMap;
 
 /// What the findings of imported results call the file until its name is known.
@@ -97,6 +98,28 @@ pub(crate) fn wake_ups(threads: &[Thread], report: &WakeReport, mut tool: Tool) 
     with_latency(&mut result, latency);
     result.wake = Some(report);
     Ok(Measured::new(result))
+}
+
+/// The figures of single messages, the last of them at `last_ns`, added to a result.
+pub(crate) fn of_samples(
+    samples: &[Sample],
+    (kind, has_header): (LatencyKind, bool),
+    last_ns: u64,
+    mut result: ResultDocument,
+) -> Measured {
+    let last_ms = u32::try_from(last_ns / 1_000_000 + 1).unwrap_or(u32::MAX);
+    let config = RecorderConfig {
+        outliers: OutlierRule::default(),
+        has_header,
+        ..RecorderConfig::new(TickRate::NANOSECONDS, kind, last_ms)
+    };
+    let mut recorder = Recorder::new(config);
+    recorder.ingest(samples);
+    let recorded = recorder.finish(None);
+    result.histogram = recorded.histogram.to_base64_v2().ok();
+    with_latency(&mut result, recorded.latency);
+    (result.series, result.elapsed_ns) = (recorded.series, recorded.elapsed_ns);
+    Measured { hlog: recorded.hlog, outliers: recorded.outliers, ..Measured::new(result) }
 }
 
 /// Fills in a latency, of which each value was a message that came back.

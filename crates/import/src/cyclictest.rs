@@ -2,21 +2,21 @@
 //! prints of each thread.
 
 use crate::bins::{Bins, Own, nothing};
-use crate::cell::{Thread, Tool, result, wake_ups, with_latency};
+use crate::cell::{Thread, Tool, of_samples, result, wake_ups, with_latency};
 use crate::lines::{Line, Lines, Problem};
 use crate::{Hints, Imported};
 use model::worker::Measured;
-use model::{LatencyKind, MachineFacts, OutlierRule, Policy, Probe, Sample, TickRate, WakeReport, WakeThread};
-use record::{Recorder, RecorderConfig};
+use model::{LatencyKind, MachineFacts, Policy, Probe, ResultDocument, Sample, WakeReport, WakeThread};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 pub(crate) fn parse(lines: &Lines<'_>, hints: &Hints) -> Result<Imported, Problem> {
-    if lines.whole().trim_start().starts_with('{') {
+    if lines.whole.trim_start().starts_with('{') {
         return json(lines);
     }
     let unit_ns = if hints.nanoseconds { 1 } else { 1000 };
     let mut text = Text::default();
-    for line in lines.iter() {
+    for line in &lines.all {
         text.take(line, unit_ns)?;
     }
     let measured = if !text.minima.is_empty() || !text.rows.is_empty() {
@@ -136,14 +136,11 @@ impl Text {
 
     /// One interval of all threads; `None` where it is not known or they differ.
     fn interval_ns(&self) -> Option<u64> {
-        let told =
-            self.intervals.iter().map(|(_, us)| *us).chain(self.summaries.iter().filter_map(|one| one.interval_us));
-        let mut told: Vec<u64> = told.collect();
-        told.dedup();
-        match told.as_slice() {
-            [us] => us.checked_mul(1000),
-            _ => None,
-        }
+        let each = self.intervals.iter().map(|(_, us)| *us);
+        let mut all: Vec<u64> = each.chain(self.summaries.iter().filter_map(|one| one.interval_us)).collect();
+        all.dedup();
+        let [us] = all.as_slice() else { return None };
+        us.checked_mul(1000)
     }
 
     fn report(&self) -> WakeReport {
@@ -202,17 +199,10 @@ impl Text {
             ));
         };
         let mut samples = Vec::with_capacity(self.samples.len());
-        let mut next: Vec<(u32, u64)> = Vec::new();
+        let mut next: BTreeMap<u32, u64> = BTreeMap::new();
         for (thread, cycle, value, number) in &self.samples {
-            let slot = match next.iter().position(|(known, _)| known == thread) {
-                Some(place) => place,
-                None => {
-                    next.push((*thread, 0));
-                    next.len() - 1
-                }
-            };
-            let expected = next.get_mut(slot).map(|(_, expected)| std::mem::replace(expected, cycle.saturating_add(1)));
-            if expected != Some(*cycle) {
+            let expected = next.insert(*thread, cycle.saturating_add(1)).unwrap_or(0);
+            if expected != *cycle {
                 let why = format!(
                     "cycle {cycle} of thread {thread} follows others than the one before it: run cyclictest without -o"
                 );
@@ -223,30 +213,13 @@ impl Text {
             samples.push(Sample { seq: *cycle, intended: sent, sent, received: sent + value, ..Sample::default() });
         }
         samples.sort_by_key(|sample| sample.sent);
-        let long_ms = samples.last().map_or(1, |last| last.sent / 1_000_000 + 1);
-        let config = RecorderConfig {
-            outliers: OutlierRule::default(),
-            has_header: false,
-            ..RecorderConfig::new(
-                TickRate::NANOSECONDS,
-                LatencyKind::WakeUp,
-                u32::try_from(long_ms).unwrap_or(u32::MAX),
-            )
-        };
-        let mut recorder = Recorder::new(config);
-        recorder.ingest(&samples);
-        let recorded = recorder.finish(None);
+        let last_ns = samples.last().map_or(0, |last| last.sent);
         let tool = Tool {
             unknown: "the time of day, deadlines that were missed, the policy and what disturbed the threads",
             ..tool(unit_ns)
         };
-        let mut result = result(Probe::Wake, None, None, tool);
-        result.histogram = recorded.histogram.to_base64_v2().ok();
-        with_latency(&mut result, recorded.latency);
-        (result.series, result.elapsed_ns, result.wake) = (recorded.series, recorded.elapsed_ns, Some(self.report()));
-        let mut measured = Measured::new(result);
-        (measured.hlog, measured.outliers) = (recorded.hlog, recorded.outliers);
-        Ok(measured)
+        let result = ResultDocument { wake: Some(self.report()), ..result(Probe::Wake, None, None, tool) };
+        Ok(of_samples(&samples, (LatencyKind::WakeUp, false), last_ns, result))
     }
 
     /// No distribution: the summary of each thread.
@@ -284,8 +257,9 @@ fn numbers(line: &Line<'_>, text: &str) -> Result<Vec<u64>, Problem> {
 }
 
 fn json(lines: &Lines<'_>) -> Result<Imported, Problem> {
-    let document: Value = serde_json::from_str(lines.whole()).map_err(|error| {
-        Problem::new(error.line().max(1), format!("this is no JSON of cyclictest: {}", plain(&error)))
+    let document: Value = serde_json::from_str(lines.whole).map_err(|error| {
+        let why = error.to_string().replace('\n', " ");
+        Problem::new(error.line().max(1), format!("this is no JSON of cyclictest: {why}"))
     })?;
     let lacks = |what: &str| lines.lacks(format!("the JSON has no {what}: it is not that of cyclictest --json"));
     let Some(threads) = document.get("thread").and_then(Value::as_object) else { return Err(lacks("'thread'")) };
@@ -364,10 +338,6 @@ fn machine(sysinfo: &Value) -> MachineFacts {
         preemption: real_time.then(|| "PREEMPT_RT".to_owned()),
         ..MachineFacts::default()
     }
-}
-
-fn plain(error: &serde_json::Error) -> String {
-    error.to_string().replace('\n', " ")
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ const MODES: [(&str, &str); 6] = [
 
 pub(crate) fn parse(lines: &Lines<'_>, _hints: &Hints) -> Result<Imported, Problem> {
     let mut found = Contents::default();
-    for line in lines.iter() {
+    for line in &lines.all {
         found.take(line)?;
     }
     let Some(head) = found.head.take() else {

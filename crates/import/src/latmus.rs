@@ -14,7 +14,7 @@ const STARTED: &str = "test started on:";
 
 pub(crate) fn parse(lines: &Lines<'_>, _hints: &Hints) -> Result<Imported, Problem> {
     let mut found = Contents::default();
-    for line in lines.iter() {
+    for line in &lines.all {
         found.take(line)?;
     }
     found.results(lines)
@@ -86,14 +86,11 @@ impl Contents {
         const LABELS: [&str; 5] = ["min latency", "avg latency", "max latency", "sample count", "OVERRUNS"];
         let of = |(at, end): (usize, &&str)| Some((at, label.strip_suffix(*end)?.trim_end()));
         let Some((at, name)) = LABELS.iter().enumerate().find_map(of) else { return Ok(()) };
-        let part = match self.parts.iter().position(|part| part.name == name) {
-            Some(place) => self.parts.get_mut(place),
-            None => {
-                self.parts.push(Part { name: name.to_owned(), ..Part::default() });
-                self.parts.last_mut()
-            }
-        };
-        let Some(part) = part else { return Ok(()) };
+        let place = self.parts.iter().position(|part| part.name == name).unwrap_or_else(|| {
+            self.parts.push(Part { name: name.to_owned(), ..Part::default() });
+            self.parts.len() - 1
+        });
+        let part = &mut self.parts[place];
         match at {
             3 => part.count = Some(line.number(value, label)?),
             4 => part.distribution.overruns = line.number(value, label)?,
@@ -115,7 +112,11 @@ impl Contents {
         let counts = words.map(|word| line.number(word, "count")).collect::<Result<Vec<u64>, _>>()?;
         if !std::mem::replace(&mut self.has_rows, true) {
             self.columns = counts.len();
-            self.match_columns(line)?;
+            if self.parts.is_empty() || self.parts.len() > self.columns {
+                return Err(
+                    line.problem("the comments with min, avg and max of each column are missing above this row")
+                );
+            }
         }
         if counts.is_empty() || counts.len() != self.columns {
             return Err(line.problem("this is no row 'CELL COUNT' of a histogram with as many columns as the first"));
@@ -136,13 +137,6 @@ impl Contents {
         Ok(())
     }
 
-    fn match_columns(&self, line: &Line<'_>) -> Result<(), Problem> {
-        if self.parts.is_empty() || self.parts.len() > self.columns {
-            return Err(line.problem("the comments with min, avg and max of each column are missing above this row"));
-        }
-        Ok(())
-    }
-
     fn results(self, lines: &Lines<'_>) -> Result<Imported, Problem> {
         if !self.has_begun {
             return Err(lines.lacks(NO_FILE));
@@ -153,10 +147,9 @@ impl Contents {
         let mut imported = Imported::default();
         for part in self.parts {
             let inside = part.distribution.bins.inside();
-            if part.count.is_some_and(|told| told != inside) {
-                let told = part.count.unwrap_or_default();
+            if let Some(stated) = part.count.filter(|stated| *stated != inside) {
                 return Err(lines.lacks(format!(
-                    "the rows have {inside} values, and 'sample count' says {told}: rows are missing"
+                    "the rows have {inside} values, and 'sample count' says {stated}: rows are missing"
                 )));
             }
             let mut one = measured(lines, &self.head, part.distribution, "latmus")?;

@@ -25,8 +25,8 @@ pub(crate) struct Line<'a> {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Lines<'a> {
-    whole: &'a str,
-    all: Vec<Line<'a>>,
+    pub(crate) whole: &'a str,
+    pub(crate) all: Vec<Line<'a>>,
 }
 
 impl<'a> Lines<'a> {
@@ -38,14 +38,6 @@ impl<'a> Lines<'a> {
         })?;
         let all = (1..).zip(whole.lines()).map(|(number, text)| Line { number, text: without_escapes(text) });
         Ok(Self { whole, all: all.filter(|line| !line.text.is_empty()).collect() })
-    }
-
-    pub(crate) fn whole(&self) -> &'a str {
-        self.whole
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Line<'a>> {
-        self.all.iter()
     }
 
     /// A problem of the file as a whole: it is reported for its last line.
@@ -146,7 +138,7 @@ mod tests {
     #[test]
     fn what_terminals_see_is_left_out() {
         let lines = Lines::new(b"\x1b[2J\x1b[31msockperf:\x1b[0m 5 \x1b\n\n  b\r\n").unwrap();
-        let all: Vec<(usize, &str)> = lines.iter().map(|line| (line.number, &*line.text)).collect();
+        let all: Vec<(usize, &str)> = lines.all.iter().map(|line| (line.number, &*line.text)).collect();
         assert_eq!(all, [(1, "sockperf: 5"), (3, "b")]);
         assert_eq!(Lines::new(b"a\nb\xff").unwrap_err().line, 2);
     }
@@ -154,7 +146,7 @@ mod tests {
     #[test]
     fn numbers_have_a_place() {
         let lines = Lines::new(b"\nT: 0 C: 12 P:80").unwrap();
-        let line = lines.iter().next().unwrap();
+        let line = lines.all.first().unwrap();
         assert_eq!((line.behind("C:"), line.behind("P:"), line.behind("Q:")), (Some("12"), Some("80"), None));
         assert_eq!(line.time_ns("1.5", 1e3, "max"), Ok(1500));
         for word in ["-1", "nan", "1e30", "x"] {

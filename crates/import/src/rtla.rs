@@ -12,7 +12,7 @@ const CONTEXTS: [(&str, &str); 3] = [("IRQ-", "irq"), ("Thr-", "thread"), ("Usr-
 
 pub(crate) fn parse(lines: &Lines<'_>, _hints: &Hints) -> Result<Imported, Problem> {
     let mut found = Contents { unit_ns: 1000, ..Contents::default() };
-    for line in lines.iter() {
+    for line in &lines.all {
         if line.text.starts_with("ALL:") {
             // A summary of all CPUs: they are put together here.
             break;
@@ -130,10 +130,9 @@ impl Contents {
             let mut threads = Vec::new();
             for column in self.columns.iter().filter(|column| column.context == context) {
                 let count = column.bins.count();
-                if column.count.is_some_and(|told| told != count) {
-                    let told = column.count.unwrap_or_default();
+                if let Some(stated) = column.count.filter(|stated| *stated != count) {
                     let why = format!(
-                        "CPU {} has {count} values in its {context} column, and 'count:' says {told}",
+                        "CPU {} has {count} values in its {context} column, and 'count:' says {stated}",
                         column.cpu
                     );
                     return Err(lines.lacks(why));

@@ -1,6 +1,6 @@
 //! sfnt-pingpong: its table, a row a size, below comments that begin with `#`. `windhover pingpong --format sfnt` writes the same.
 
-use crate::bins::{falls, is_supported, nothing, percentile};
+use crate::bins::{falls, nothing, set_percentile};
 use crate::cell::{Tool, result, with_latency};
 use crate::lines::{Line, Lines, Problem};
 use crate::{Hints, Imported};
@@ -10,7 +10,7 @@ use model::{Latency, LatencyKind, MachineFacts, Probe, Protocol};
 pub(crate) fn parse(lines: &Lines<'_>, hints: &Hints) -> Result<Imported, Problem> {
     let mut found = Contents { percent: 99.0, ..Contents::default() };
     let mut imported = Imported::default();
-    for line in lines.iter() {
+    for line in &lines.all {
         match line.text.strip_prefix('#') {
             Some(comment) => found.take_comment(line, comment.trim())?,
             None => imported.results.push(found.row(line, hints)?),
@@ -93,10 +93,8 @@ impl Contents {
         if let Some(why) = falls(rising) {
             return Err(line.problem(why));
         }
-        for (percent, value) in values.into_iter().filter(|(percent, _)| is_supported(count, *percent)) {
-            if let Some(field) = percentile(&mut latency, percent) {
-                *field = Some(value);
-            }
+        for (percent, value) in values {
+            set_percentile(&mut latency, percent, Some(value));
         }
         let tool = Tool {
             name: "sfnt-pingpong",

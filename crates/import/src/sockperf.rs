@@ -1,16 +1,15 @@
 //! sockperf: what its client prints (ping-pong, under-load), or the file of `--full-log`, which has each message with its times.
 
-use crate::bins::{falls, is_supported, nothing, percentile};
-use crate::cell::{Tool, result, with_latency};
+use crate::bins::{falls, nothing, set_percentile};
+use crate::cell::{Tool, of_samples, result, with_latency};
 use crate::lines::{Line, Lines, Problem};
 use crate::{Hints, Imported};
 use model::worker::Measured;
-use model::{Finding, FindingId, Latency, LatencyKind, Messages, OutlierRule, Probe, Protocol, Sample, TickRate};
-use record::{Recorder, RecorderConfig};
+use model::{Finding, FindingId, Latency, LatencyKind, Messages, Probe, Protocol, ResultDocument, Sample};
 
 pub(crate) fn parse(lines: &Lines<'_>, hints: &Hints) -> Result<Imported, Problem> {
     let mut found = Contents::default();
-    for line in lines.iter() {
+    for line in &lines.all {
         found.take(line)?;
     }
     let protocol = hints.protocol.or(found.protocol);
@@ -204,17 +203,17 @@ impl Contents {
             max_ns: self.max_ns,
             ..nothing(self.kind(), count)
         };
-        for (percent, value) in self.percentiles.iter().filter(|(percent, _)| is_supported(count, *percent)) {
-            if let Some(field) = percentile(&mut latency, *percent) {
-                *field = Some(*value);
-            }
+        for (percent, value) in &self.percentiles {
+            set_percentile(&mut latency, *percent, Some(*value));
         }
         let unknown = "the distribution between its percentiles, the order of the messages, policies, CPUs and what disturbed the ends";
         let tool = self.tool("percentiles are sockperf's own, to the digit that it prints", unknown);
         let probe = if under_load { Probe::Pace } else { self.probe() };
         let mut result = result(probe, protocol, size, tool);
         with_latency(&mut result, latency);
-        Ok(self.finish(result, count))
+        result.elapsed_ns = self.elapsed_ns.unwrap_or(0);
+        self.complete(&mut result);
+        Ok(Measured::new(result))
     }
 
     fn check(&self, count: u64) -> Option<String> {
@@ -245,40 +244,23 @@ impl Contents {
         };
         let samples: Vec<Sample> = (0..).zip(&self.samples).map(sample).collect();
         let last = samples.iter().map(|sample| sample.received).max().unwrap_or(0);
-        let config = RecorderConfig {
-            outliers: OutlierRule::default(),
-            ..RecorderConfig::new(
-                TickRate::NANOSECONDS,
-                self.kind(),
-                u32::try_from(last / 1_000_000 + 1).unwrap_or(u32::MAX),
-            )
-        };
-        let mut recorder = Recorder::new(config);
-        recorder.ingest(&samples);
-        let recorded = recorder.finish(None);
         let unknown = "the time of day, when lost messages were sent, policies, CPUs and what disturbed the ends";
-        let mut result = result(self.probe(), protocol, size, self.tool("", unknown));
-        result.histogram = recorded.histogram.to_base64_v2().ok();
-        let count = recorded.latency.count;
-        with_latency(&mut result, recorded.latency);
-        result.series = recorded.series;
-        let mut measured = self.finish(result, count);
-        measured.result.elapsed_ns = recorded.elapsed_ns;
-        (measured.hlog, measured.outliers) = (recorded.hlog, recorded.outliers);
+        let result = result(self.probe(), protocol, size, self.tool("", unknown));
+        let mut measured = of_samples(&samples, (self.kind(), true), last, result);
+        self.complete(&mut measured.result);
         Ok(measured)
     }
 
-    fn finish(&self, mut result: model::ResultDocument, count: u64) -> Measured {
+    /// Counts the messages, of which those with a latency are known.
+    fn complete(&self, result: &mut ResultDocument) {
         if let (Probe::Pace, Some(rate)) = (result.probe, self.rate) {
             result.factors.insert("rate".to_owned(), rate.into());
         }
-        result.elapsed_ns = self.elapsed_ns.unwrap_or(0);
-        result.messages = self.messages(count);
+        result.messages = self.messages(result.messages.received);
         let lost = result.messages.lost;
         if lost > 0 {
             let sent = result.messages.sent;
             result.verdict.add(Finding::new(FindingId::Loss, format!("{lost} of {sent} messages were not answered")));
         }
-        Measured::new(result)
     }
 }
