@@ -23,7 +23,7 @@ pub const TRACER: &str = "wh-explain";
 struct Tally(BTreeMap<(CauseClass, Name, i32), (u64, String)>);
 
 impl Tally {
-    /// What the recorder's own thread takes is its, whatever it is by the rules.
+    /// Time of the recorder's own thread counts as [`CauseClass::Tracer`], whatever the rule says.
     fn add(&mut self, class: CauseClass, name: Name, tid: i32, ns: u64) {
         let class = if name == TRACER.into() { CauseClass::Tracer } else { class };
         if ns > 0 {
@@ -43,9 +43,7 @@ impl Tally {
 pub struct Place<'a> {
     /// The end, as in [`Cause::host`].
     pub host: &'a str,
-    /// The CPU.
     pub cpu: u16,
-    /// The part of the way.
     pub segment: PathSegment,
 }
 
@@ -79,8 +77,8 @@ impl Tally {
     }
 }
 
-/// The causes of a segment's excess, the largest first. `priority` is the kernel priority of the measured thread: 0 to 98 real time, 120
-/// for nice 0. Their sum is the excess: what no rule explains is the class of the rest.
+/// The causes of a segment's excess, the largest first; their sum is the excess, with what no rule explains as the last class.
+/// `priority`: kernel priority of the measured thread, 0 to 98 real time, 120 for nice 0.
 pub fn blame(slice: &Slice, excess_ns: u64, priority: u8, timeline: &Timeline, host: &str) -> Vec<Cause> {
     let mut tally = Tally::default();
     let rest = match slice.work {

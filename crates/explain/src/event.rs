@@ -35,15 +35,12 @@ impl fmt::Debug for Name {
 pub struct Event {
     /// When it happened; of an interval its start.
     pub at_ns: u64,
-    /// The CPU.
     pub cpu: u16,
-    /// What happened.
     pub kind: EventKind,
 }
 
 /// What happened. Intervals are recorded once, at their end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "a field without a line is what its name says")]
 pub enum EventKind {
     /// Another task was switched in (sched:sched_switch).
     Switch {
@@ -91,14 +88,12 @@ pub enum Vector {
     CallFunction,
     /// Work that was put off from a context that could not do it.
     IrqWork,
-    /// Any other.
     Other,
 }
 
 impl Vector {
     const ALL: [Self; 5] = [Self::LocalTimer, Self::Reschedule, Self::CallFunction, Self::IrqWork, Self::Other];
 
-    /// As the kernel's events call it.
     pub const fn word(self) -> &'static str {
         match self {
             Self::LocalTimer => "local_timer",
@@ -114,7 +109,6 @@ impl Vector {
 const SOFTIRQS: [&str; 10] =
     ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
 
-/// The name of a softirq's vector.
 pub fn softirq_name(vector: u8) -> &'static str {
     SOFTIRQS.get(usize::from(vector)).copied().unwrap_or("other")
 }

@@ -25,14 +25,12 @@ pub struct Usual {
 }
 
 impl Usual {
-    /// Of no messages.
     pub fn new(side: Side) -> Self {
         let empty = || (Histogram::new(), 0);
         let segments = PathSegment::ALL.iter().map(|_| empty()).collect();
         Self { side, segments, stay: empty(), deferred_stay: Histogram::new(), away: empty(), messages: 0 }
     }
 
-    /// Counts a message.
     pub fn add(&mut self, stay: &Stay) {
         for slice in stay.slices(self.side) {
             if let Some((histogram, _)) = self.segments.get_mut(slice.segment as usize) {
@@ -50,12 +48,11 @@ impl Usual {
         }
     }
 
-    /// How many messages it is of.
     pub fn messages(&self) -> u64 {
         self.messages
     }
 
-    /// The median stay, in ns.
+    /// Median, in ns.
     pub fn stay_ns(&self) -> u64 {
         self.stay.1
     }
@@ -70,7 +67,6 @@ impl Usual {
         self.deferred_stay.quantile(q)
     }
 
-    /// The stays themselves.
     pub fn stays(&self) -> &Histogram {
         &self.stay.0
     }
@@ -133,7 +129,6 @@ pub fn explain_stay(
 
 /// A late message: its parts in the order of the path, its causes, the largest first, and the share of its excess that is named.
 #[derive(Debug, Clone, PartialEq, Default)]
-#[expect(missing_docs, reason = "each is what its name says")]
 pub struct Explained {
     pub seq: u64,
     pub start_ns: u64,
@@ -180,13 +175,10 @@ pub fn join(near: ExplainedStay, usual: &Usual, far: Option<&FarStays>, same_clo
             left -= cause.ns;
             causes.extend(Some(cause).filter(|cause| cause.ns > 0));
         }
-        let (segment, evidence) = if excess_out > wire_excess_ns - excess_out {
-            (PathSegment::WireOut, String::new())
-        } else {
-            (PathSegment::WireBack, String::new())
-        };
+        let segment =
+            if excess_out > wire_excess_ns - excess_out { PathSegment::WireOut } else { PathSegment::WireBack };
         let (class, evidence) = match far {
-            Some(_) => (CauseClass::Wire, evidence),
+            Some(_) => (CauseClass::Wire, String::new()),
             None => (CauseClass::Unknown, "the far end explained nothing".to_owned()),
         };
         let host = "initiator".to_owned();

@@ -23,7 +23,6 @@ pub enum Stage {
     Returned,
 }
 
-/// How many stages there are.
 pub const STAGES: usize = 8;
 
 /// How far back the far end looks for what held a packet up before its stack received it.
@@ -34,14 +33,12 @@ const LONGEST_DEFERRAL_NS: u64 = 10_000_000;
 pub struct Stamp {
     /// CLOCK_MONOTONIC of this end's machine.
     pub at_ns: u64,
-    /// The CPU.
     pub cpu: u16,
 }
 
 /// One message at one end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stay {
-    /// Its number.
     pub seq: u64,
     stamps: [Stamp; STAGES],
     /// The thread that sends, and the one that receives.
@@ -74,7 +71,6 @@ pub enum Work {
 
 /// One segment of a stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is what its name says")]
 pub struct Slice {
     pub segment: PathSegment,
     pub work: Work,
@@ -85,7 +81,6 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// How long it took, in ns.
     pub fn ns(&self) -> u64 {
         self.to.at_ns.saturating_sub(self.from.at_ns)
     }
@@ -180,8 +175,7 @@ impl Stay {
         since_raise_ns.min(self.away_ns().unwrap_or(LONGEST_DEFERRAL_NS))
     }
 
-    /// The whole stay, in ns: at the near end the round trip or the wake-up latency, at the far end from the stack to the
-    /// driver.
+    /// The whole stay, in ns. Near end: round trip or wake-up latency. Far end: from the stack to the driver.
     pub fn ns(&self, side: Side) -> Option<u64> {
         let (from, to) = match side {
             Side::Near | Side::Timer => (self.at(Stage::Send)?, self.at(Stage::Returned)?),

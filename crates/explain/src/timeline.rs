@@ -4,7 +4,6 @@ use crate::event::{Event, EventKind, Name, Vector};
 
 /// What a CPU does at a moment. Of several that are nested it is the innermost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "a field without a line is what its name says")]
 pub enum Activity {
     /// No event says.
     Unknown,
@@ -34,7 +33,6 @@ impl Activity {
 
 /// One activity from `start_ns` to `end_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is what its name says")]
 pub struct Span {
     pub start_ns: u64,
     pub end_ns: u64,
@@ -50,7 +48,6 @@ impl Span {
 
 /// Why a task left the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is what its name says")]
 pub struct Leave {
     pub at_ns: u64,
     pub tid: i32,
@@ -60,7 +57,6 @@ pub struct Leave {
 
 /// A time over which the kernel accounted less than had passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is what its name says")]
 pub struct Missing {
     pub start_ns: u64,
     pub end_ns: u64,
@@ -146,7 +142,6 @@ impl Timeline {
     }
 }
 
-/// Which task ran when, from the switches.
 fn tasks(events: &[Event], start_ns: u64, end_ns: u64) -> Vec<Span> {
     let mut spans = vec![Span { start_ns, end_ns, activity: Activity::Unknown }];
     for event in events {
@@ -168,7 +163,7 @@ fn tasks(events: &[Event], start_ns: u64, end_ns: u64) -> Vec<Span> {
     spans
 }
 
-/// Lays spans, in order of their starts, over others. One that begins within another one of its layer interrupts that.
+/// Lays spans, in order of their starts, over others; a span that begins within another of its layer interrupts that one.
 fn overlay(base: &[Span], over: &[Span]) -> Vec<Span> {
     let mut result = base.to_vec();
     for span in over {
