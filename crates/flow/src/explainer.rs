@@ -24,8 +24,7 @@ use wire::StopReport;
 
 /// How often what was recorded is read. The ring of a CPU holds 0.2 s at 170,000 events a second.
 const PERIOD: Duration = Duration::from_millis(5);
-/// The thread that collects sleeps after it worked this long: the scheduler lets ordinary threads of another session wait for the
-/// end of a slice or for a tick, whatever its policy (sched(7), autogroup).
+/// The collecting thread sleeps after so much work, so that ordinary threads of another session run (sched(7), autogroup).
 const BURST_NS: u64 = 50_000;
 const REST: Duration = Duration::from_micros(100);
 /// Events are kept so much longer than the oldest message that is not explained yet.
@@ -46,7 +45,7 @@ const MOST_STORED: usize = 500;
 /// Which messages are late.
 #[derive(Clone, Copy)]
 pub(crate) enum Late {
-    /// Those that take longer, and longer than a quantile of their own pass: the recorder makes a pass slower.
+    /// Those above a limit in ns and above a quantile of their own pass, as the recorder makes a pass slower.
     Over(u64, f64),
     /// Those beyond a quantile of the stays at their end, with what the packet waited before it.
     Beyond(f64),
@@ -145,9 +144,8 @@ impl Collector {
         let id = Arc::new(AtomicI32::new(0));
         let (ends, of_thread) = (Arc::clone(&over), Arc::clone(&id));
         let work = move || {
-            // It must not disturb what it explains, so it goes after the measured thread. Behind a busy load an ordinary thread would
-            // read too late, and real-time messages are measured beside such.
-            // Where real-time threads spin on all CPUs only ordinary ones get a part of one (the fair server).
+            // Below the measured thread, but real time: an ordinary thread behind a busy load would read too late. Where
+            // real-time threads spin on all CPUs, only ordinary threads get a part of one (the fair server).
             let own =
                 if collecting.policy.is_real_time() && !collecting.spins { Policy::Fifo(1) } else { Policy::Other };
             of_thread.store(task::thread_id(), Ordering::Release);
@@ -376,7 +374,6 @@ pub struct NearExplainer {
 }
 
 impl NearExplainer {
-    /// For these ends.
     pub fn new(over: ExplainOver, initiator: &EndSpec, reflector: &EndSpec) -> Self {
         Self {
             over,
