@@ -210,7 +210,7 @@ fn wall_clock_and_log() {
         assert_eq!((fields[0], fields[1]), ("Tag=rtt", format!("{}.{}00", at / 10, at % 10).as_str()));
         total.merge(&Histogram::from_base64_v2(fields[4]).unwrap());
     }
-    assert!(total.buckets_equal(&done.histogram));
+    assert!(total.iter_recorded().eq(done.histogram.iter_recorded()));
     assert!(done.hlog.contains("#[StartTime: 1001.000 (seconds since epoch)]"));
 }
 
@@ -332,7 +332,7 @@ proptest! {
         let split = recorder.finish(None);
         are_the_same(&whole, &split);
         prop_assert_eq!(whole.moments, split.moments);
-        prop_assert!(whole.histogram.buckets_equal(&split.histogram));
+        prop_assert!(whole.histogram.iter_recorded().eq(split.histogram.iter_recorded()));
     }
 
     /// Catches: samples that are taken together and count otherwise than one by one. Most of these are plain.
@@ -358,7 +358,7 @@ proptest! {
         prop_assert_eq!(each.moments, together.moments);
         prop_assert_eq!(each.slow, together.slow);
         prop_assert_eq!(each.elapsed_ns, together.elapsed_ns);
-        prop_assert!(each.histogram.buckets_equal(&together.histogram));
+        prop_assert!(each.histogram.iter_recorded().eq(together.histogram.iter_recorded()));
     }
 
     #[test]

@@ -71,9 +71,9 @@ proptest! {
         let rtt = |one: &&PacedSample| one.sample.received - one.sample.sent;
         let intended = |one: &&PacedSample| one.sample.received - one.sample.intended;
         let lateness = |one: &&PacedSample| one.sample.sent - one.sample.intended;
-        prop_assert!(summed(&done, "rtt").buckets_equal(&coarse(answered.iter().map(rtt))));
-        prop_assert!(summed(&done, "rtt_intended").buckets_equal(&coarse(answered.iter().map(intended))));
-        prop_assert!(summed(&done, "lateness").buckets_equal(&coarse(timed.iter().map(lateness))));
+        prop_assert!(summed(&done, "rtt").iter_recorded().eq(coarse(answered.iter().map(rtt)).iter_recorded()));
+        prop_assert!(summed(&done, "rtt_intended").iter_recorded().eq(coarse(answered.iter().map(intended)).iter_recorded()));
+        prop_assert!(summed(&done, "lateness").iter_recorded().eq(coarse(timed.iter().map(lateness)).iter_recorded()));
         // Each line holds the messages due in its interval and no others.
         for (tag, start, histogram) in lines(&done) {
             let within = |one: &&&PacedSample| (one.sample.intended - START) / (100 * MS) == start / 100;
@@ -82,7 +82,7 @@ proptest! {
                 "rtt_intended" => coarse(answered.iter().filter(within).map(intended)),
                 _ => coarse(timed.iter().filter(within).map(lateness)),
             };
-            prop_assert!(histogram.buckets_equal(&expected), "{tag} at {start}");
+            prop_assert!(histogram.iter_recorded().eq(expected.iter_recorded()), "{tag} at {start}");
         }
         // The totals and the series.
         let lost = timed.iter().filter(|one| has(one, SampleFlags::LOST)).count();
@@ -283,7 +283,7 @@ fn the_log_covers_more_a_line_when_it_grows_long() {
     let (series, text) = intervals.finish();
     assert_eq!(series[0].values.len(), 2000);
     let done = Recorded { hlog: text, ..run(&config(), Vec::new()) };
-    assert!(summed(&done, "rtt").buckets_equal(&coarse(all.into_iter())));
+    assert!(summed(&done, "rtt").iter_recorded().eq(coarse(all.into_iter()).iter_recorded()));
     let lengths: Vec<f64> = done.hlog.lines().map(|line| line.split(',').nth(2).unwrap().parse().unwrap()).collect();
     assert_eq!(lengths.first(), Some(&0.1));
     assert!(lengths.windows(2).all(|pair| pair[0] <= pair[1]), "{lengths:?}");
