@@ -2,7 +2,6 @@
 
 use crate::Tally;
 
-/// How many there are.
 pub(crate) const LEVELS: usize = 31;
 
 /// What shares are counted at: ends of buckets of a tally, so that a value's bucket says which it is above.
@@ -37,13 +36,11 @@ impl Levels {
         }
     }
 
-    /// How many levels are below the values of a bucket.
     #[inline]
     pub(crate) fn below(&self, bucket: usize) -> usize {
         self.below.get(bucket).map_or(LEVELS, |below| usize::from(*below))
     }
 
-    /// In ascending order.
     pub(crate) fn all(&self) -> &[u64; LEVELS] {
         &self.levels
     }

@@ -1,12 +1,10 @@
 //! When a comparison that may end early looks at its figures.
 //!
-//! Whoever looks after each repetition and stops at the first p below 0.05 finds a difference between equals far more often
-//! than once in 20 times. Here the looks are fixed before the first one, and the level is divided evenly among them: by
-//! Bonferroni's inequality all looks together claim a difference between equals no more often than the whole level says,
-//! however the figures of one look depend on those of the one before. (Alpha spending, K. K. G. Lan and D. L. DeMets,
-//! "Discrete sequential boundaries for clinical trials", 1983, with equal shares.) An interval at the level of one look holds
-//! at all looks together with the chance that belongs to the whole level. (Repeated confidence intervals, C. Jennison and
-//! B. W. Turnbull, 1989.)
+//! Looking after each repetition and stopping at the first p below 0.05 finds a difference between equals far more often than
+//! once in 20 times. Here the looks are fixed before the first, and the level is divided evenly among them: by Bonferroni's
+//! inequality all looks together claim a difference between equals no more often than the whole level says. (Alpha spending,
+//! K. K. G. Lan and D. L. DeMets, "Discrete sequential boundaries for clinical trials", 1983, with equal shares.) Intervals at
+//! the level of one look are repeated confidence intervals (C. Jennison and B. W. Turnbull, 1989).
 
 use crate::samples_needed;
 
@@ -38,7 +36,6 @@ impl Looks {
         Some(Self { level: level / at.len() as f64, at })
     }
 
-    /// Whether to look at so many samples a side.
     pub fn is_due(&self, samples: usize) -> bool {
         self.at.contains(&samples)
     }

@@ -23,7 +23,6 @@ impl Default for Moments {
 }
 
 impl Moments {
-    /// Of no values.
     pub const fn new() -> Self {
         Self { count: 0, sum: 0, squares: 0, min: u64::MAX, max: 0 }
     }
@@ -48,7 +47,6 @@ impl Moments {
         self.max = self.max.max(block.max);
     }
 
-    /// Adds all values of another.
     pub fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.sum = self.sum.saturating_add(other.sum);
@@ -61,22 +59,19 @@ impl Moments {
         self.count
     }
 
-    /// Their exact sum.
     pub fn sum(&self) -> u128 {
         self.sum
     }
 
-    /// The smallest; `None` of no values.
+    /// `None` of no values, as for all that follow.
     pub fn min(&self) -> Option<u64> {
         (self.count > 0).then_some(self.min)
     }
 
-    /// The largest; `None` of no values.
     pub fn max(&self) -> Option<u64> {
         (self.count > 0).then_some(self.max)
     }
 
-    /// The mean; `None` of no values.
     pub fn mean(&self) -> Option<f64> {
         if self.count == 0 {
             return None;

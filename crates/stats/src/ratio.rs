@@ -46,12 +46,11 @@ impl fmt::Display for Ratio {
     }
 }
 
-/// The typical ratio of figures that belong together in pairs, such as those of a round, with its 95 % bounds: the Hodges-Lehmann
-/// estimate on logarithms with the interval of the signed-rank test (Hollander & Wolfe, Nonparametric Statistical Methods, 3.2 and
-/// 3.3, normal approximation); of fewer than 6 figures the bounds are the range. A round in which the host took the CPU away from one of the two tools moves it no more than any
-/// other round does.
-pub fn ratio(ours: &[f64], theirs: &[f64]) -> Ratio {
-    let logs: Vec<f64> = ours.iter().zip(theirs).map(|(a, b)| (a / b).ln()).collect();
+/// The typical ratio of paired figures, such as those of a round, with its 95 % bounds: the Hodges-Lehmann estimate on logarithms
+/// with the interval of the signed-rank test (Hollander & Wolfe, Nonparametric Statistical Methods, 3.2 and 3.3, normal
+/// approximation); with fewer than 6 pairs the bounds are the range. One disturbed round moves it no more than any other does.
+pub fn ratio(first: &[f64], second: &[f64]) -> Ratio {
+    let logs: Vec<f64> = first.iter().zip(second).map(|(a, b)| (a / b).ln()).collect();
     let count = logs.len();
     let mut walsh: Vec<f64> = (0..count)
         .flat_map(|i| (i..count).map(move |j| (i, j)))

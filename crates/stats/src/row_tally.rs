@@ -22,7 +22,6 @@ fn up_to(bucket: &Bucket, ns: u64) -> u64 {
     }
 }
 
-/// Counts by place, and which places hold any.
 #[derive(Default)]
 struct Counts {
     counts: Vec<u64>,
@@ -57,9 +56,7 @@ impl Counts {
 /// What one column holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ColumnCounts {
-    /// Values.
     pub count: u64,
-    /// The largest value.
     pub max_ns: Option<u64>,
     /// Values above the limit of [`RowTally::new`].
     pub above: u64,
@@ -81,7 +78,6 @@ fn merge(rows: &mut Vec<(u32, u64)>, others: Vec<(u32, u64)>) {
 }
 
 impl ColumnCounts {
-    /// Adds the values of another part of the same column.
     pub fn merge(&mut self, other: Self) {
         self.count += other.count;
         self.max_ns = self.max_ns.max(other.max_ns);
@@ -155,7 +151,6 @@ pub struct RowTally {
 
 impl RowTally {
     /// Rows of the log layout, and linear ones of a width, with what lies above a limit counted apart.
-    #[must_use]
     pub fn new(linear_step_ns: Option<u64>, limit_ns: u64) -> Self {
         let mut log = Counts::default();
         log.counts.resize(Layout::Log.row(HOUR_NS) as usize + 1, 0);
@@ -203,7 +198,6 @@ impl RowTally {
     }
 
     /// The columns that hold values.
-    #[must_use]
     pub fn columns(mut self) -> BTreeMap<usize, ColumnCounts> {
         self.end_column();
         self.done

@@ -14,16 +14,12 @@ const BITS: u32 = ROWS_PER_OCTAVE.ilog2();
 pub enum Layout {
     /// [`ROWS_PER_OCTAVE`] rows an octave.
     Log,
-    /// Rows of one width, in ns.
-    Linear {
-        /// Width of a row, at least 1.
-        step_ns: u64,
-    },
+    /// Rows of one width in ns, at least 1.
+    Linear { step_ns: u64 },
 }
 
 impl Layout {
     /// The row that holds a time.
-    #[must_use]
     pub fn row(self, ns: u64) -> u32 {
         let row = match self {
             Self::Log if ns < u64::from(ROWS_PER_OCTAVE) => ns,
@@ -37,7 +33,6 @@ impl Layout {
     }
 
     /// The smallest time of a row in the log layout; in the linear one the time that it begins after.
-    #[must_use]
     pub fn low_ns(self, row: u32) -> u64 {
         match self {
             Self::Log => {
@@ -50,7 +45,6 @@ impl Layout {
     }
 
     /// The largest time of a row.
-    #[must_use]
     pub fn high_ns(self, row: u32) -> u64 {
         match self {
             Self::Log => self.low_ns(row.saturating_add(1)).saturating_sub(1),
@@ -59,7 +53,6 @@ impl Layout {
     }
 
     /// Where a time lies, in rows from the bottom of row 0; between the edges of a row it grows evenly.
-    #[must_use]
     pub fn at(self, ns: f64) -> f64 {
         match self {
             Self::Log if ns < f64::from(ROWS_PER_OCTAVE) => ns.max(0.0),

@@ -20,15 +20,9 @@ pub enum Cause {
     /// RT throttling or the fair server.
     RealTimeThrottling,
     /// Scheduler slices of other tasks on a kernel with this many ticks a second.
-    TickSlices {
-        /// Ticks a second.
-        hz: u32,
-    },
+    TickSlices { hz: u32 },
     /// They recur with the period of a tick, by which something is done at each of them.
-    TickPeriod {
-        /// Ticks a second.
-        hz: u32,
-    },
+    TickPeriod { hz: u32 },
     /// Periodic, but not known.
     Unknown,
 }
