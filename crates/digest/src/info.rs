@@ -20,7 +20,6 @@ pub enum Mark {
 
 impl Mark {
     /// The sign printed beside a figure.
-    #[must_use]
     pub fn sign(self) -> &'static str {
         match self {
             Self::Clean => "",
@@ -48,7 +47,6 @@ pub struct Figures(pub BTreeMap<&'static str, Figure>);
 
 impl Figures {
     /// The value of a quantity.
-    #[must_use]
     pub fn value(&self, id: &str) -> Option<f64> {
         self.0.get(id).map(|figure| figure.value)
     }
@@ -146,19 +144,16 @@ pub struct CellInfo {
 
 impl CellInfo {
     /// The value of a quantity.
-    #[must_use]
     pub fn value(&self, id: &str) -> Option<f64> {
         self.figures.value(id)
     }
 
     /// The smallest and the largest of the repetitions.
-    #[must_use]
     pub fn range(&self, id: &str) -> Option<[f64; 2]> {
         self.figures.0.get(id)?.range
     }
 
     /// A count, 0 where it is not known.
-    #[must_use]
     pub fn count(&self, id: &str) -> u64 {
         crate::text::whole(self.value(id).unwrap_or(0.0))
     }

@@ -27,7 +27,6 @@ pub struct RunInput {
 impl RunInput {
     /// Whether another run measured the same: the same cells and labels, the same build of the tool, and hosts of the same
     /// names and roles on machines of the same hardware and kernel. What a run does not record is not compared.
-    #[must_use]
     pub fn is_sibling(&self, other: &Self) -> bool {
         let (own, its) = (&self.document, &other.document);
         let cells = |document: &RunDocument| -> BTreeSet<String> {

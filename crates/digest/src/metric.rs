@@ -39,7 +39,6 @@ impl Metric {
 
     /// What is compared where nothing else is asked for, in the order of tables. Those that a result does not have are left
     /// out.
-    #[must_use]
     pub fn defaults() -> Vec<Self> {
         let mut defaults: Vec<Self> = Self::all().filter(|metric| metric.0.compared > Compared::Asked).collect();
         // Percentiles first: they are what most questions are about. The sort keeps distributions together.
@@ -60,7 +59,6 @@ impl Metric {
     }
 
     /// The words that are accepted.
-    #[must_use]
     pub fn accepted() -> String {
         let statistics: Vec<&str> = Statistic::ALL.into_iter().map(Statistic::word).collect();
         let views: Vec<String> = quantity::DISTRIBUTIONS.iter().skip(1).map(|one| format!("{}.", one.id)).collect();

@@ -58,7 +58,6 @@ pub(crate) fn mostly(info: &CellInfo) -> String {
 
 /// All that is known of why the messages of a result were late; nothing where it was not explained. No line is longer than
 /// `width` columns where the table can be that narrow.
-#[must_use]
 pub fn explained_text(result: &ResultDocument, width: usize) -> Option<String> {
     let explanation = result.explanation.as_ref()?;
     let mut out = paragraph("", &title(&size(result), explanation), width);
@@ -163,7 +162,6 @@ fn capital(text: &str) -> String {
 }
 
 /// A row a message that was kept with its causes, the slowest first: the largest cause of each.
-#[must_use]
 pub fn messages_text(messages: &[Outlier], width: usize) -> String {
     let mut slowest: Vec<&Outlier> = messages.iter().collect();
     slowest.sort_by_key(|message| std::cmp::Reverse(message.rtt_ns));
@@ -183,7 +181,6 @@ pub fn messages_text(messages: &[Outlier], width: usize) -> String {
 }
 
 /// The way of one late message: its segments in their order, and the causes of each.
-#[must_use]
 pub fn message_text(message: &Outlier, width: usize) -> String {
     let excess_ns: u64 = message.causes.iter().map(|cause| cause.ns).sum();
     let explained =

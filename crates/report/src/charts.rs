@@ -58,7 +58,6 @@ impl ChartKind {
     }
 
     /// The word used in flags and file names.
-    #[must_use]
     pub fn word(self) -> &'static str {
         self.row().1
     }
@@ -102,7 +101,6 @@ impl Wanted {
 
 /// The cells that have results, by number and key: numbers begin at 1 and follow the plan; cells that no plan names, such as
 /// imported ones, follow in the order of their keys.
-#[must_use]
 pub fn cells(runs: &[store::Run]) -> Vec<(usize, String)> {
     let of_run = |run: &store::Run| {
         let keys: BTreeSet<String> = run.results.iter().map(|(step, _)| step.cell.clone()).collect();
@@ -160,21 +158,18 @@ enum Data {
 
 impl Drawing {
     /// As SVG: no style sheet, no script, the same bytes for the same data. `scale` is the size, 1 that of the report.
-    #[must_use]
     pub fn svg(&self, scale: f64) -> String {
         self.figure.svg(scale)
     }
 
     /// As PDF: one page, text that can be searched, the same bytes for the same data. With a `scale` of 1 a chart is
     /// 450 points wide.
-    #[must_use]
     pub fn pdf(&self, scale: f64) -> Vec<u8> {
         self.figure.pdf(scale)
     }
 
     /// As PNG. A cell of a map is a whole number of pixels; line charts are twice as large as in the report. `scale` is
     /// rounded to what leaves whole pixels.
-    #[must_use]
     pub fn png(&self, scale: f64) -> Vec<u8> {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped where it is used")]
         let zoom = (self.zoom as f64 * scale).round().max(1.0) as usize;
@@ -182,7 +177,6 @@ impl Drawing {
     }
 
     /// The figures behind the picture, times in ns.
-    #[must_use]
     pub fn csv(&self) -> String {
         match &self.csv {
             Data::Ready(text) => text.clone(),

@@ -100,7 +100,6 @@ fn figures<'a>(columns: CsvColumns<'a, Row<'a>>, group: Group) -> CsvColumns<'a,
 }
 
 /// The names of the columns after those of the factors.
-#[must_use]
 pub fn csv_columns() -> Vec<String> {
     columns(BTreeSet::new()).names().into_iter().map(str::to_owned).collect()
 }
@@ -116,7 +115,6 @@ fn ns(ns: f64) -> String {
 
 impl Report {
     /// One row a cell, for spreadsheets and scripts; see [`csv_columns`].
-    #[must_use]
     pub fn csv(&self) -> String {
         let document = &self.document;
         let mut axes: BTreeSet<&str> =

@@ -12,7 +12,6 @@ use stats::Histogram;
 const PERCENTS: [f64; 9] = [25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999];
 
 /// The ladder of a result from its histogram, in the kind of its latency; nothing where either is missing.
-#[must_use]
 pub fn ladder(result: &ResultDocument) -> Vec<Rung> {
     let (Some(latency), (Some(all), 0)) = (&result.latency, merged(result.histogram.as_deref().into_iter())) else {
         return Vec::new();

@@ -15,13 +15,11 @@ pub struct Column {
 
 impl Column {
     /// Words under a heading.
-    #[must_use]
     pub fn words(title: &str) -> Self {
         Self { heading: vec![title.to_owned()], right: false, max: None }
     }
 
     /// Figures under a heading and a unit, which may be empty.
-    #[must_use]
     pub fn figures(title: &str, unit: &str) -> Self {
         Self { heading: vec![title.to_owned(), unit.to_owned()], right: true, max: None }
     }
@@ -56,7 +54,6 @@ pub struct Columns<'a, R>(Vec<(Column, Read<'a, R>)>);
 
 impl<'a, R> Columns<'a, R> {
     /// None yet.
-    #[must_use]
     pub fn none() -> Self {
         Self(Vec::new())
     }
@@ -98,7 +95,6 @@ impl<'a, R> Columns<'a, R> {
     }
 
     /// The table of some rows.
-    #[must_use]
     pub fn grid(self, rows: impl IntoIterator<Item = R>) -> Grid {
         let rows = rows.into_iter().map(|row| self.0.iter().map(|(_, read)| read(&row)).collect()).collect();
         Grid { rows, columns: self.0.into_iter().map(|(column, _)| column).collect(), ..Grid::default() }
@@ -139,7 +135,6 @@ impl Grid {
     /// The table as text no wider than `total` columns. Empty columns are left out; words are wrapped, first between
     /// them, then within; a table that is still too wide is continued below with its key columns repeated. Narrower than
     /// its key columns and the widest other one it cannot become.
-    #[must_use]
     pub fn text(&self, total: usize) -> String {
         let mut whole = self.clone();
         whole.drop_empty();
@@ -511,7 +506,6 @@ fn cut(word: &str, max: usize) -> usize {
 }
 
 /// Wraps a paragraph with a hanging indent.
-#[must_use]
 pub fn paragraph(lead: &str, text: &str, total: usize) -> String {
     let indent = " ".repeat(width(lead));
     let lines = wrap(&visible_line(text), Some(total.saturating_sub(width(lead)).max(20)));

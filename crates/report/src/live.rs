@@ -13,7 +13,6 @@ const FEW: usize = 3;
 const MOST_ROWS: usize = 20;
 
 /// `3 s: 41,000 messages, wait p50 8.10 µs, p99 21.0 µs, max 5.10 ms; 3 late: run-queue rustc 4.1 ms, steal 210 µs`.
-#[must_use]
 pub fn live_line(second: u64, explanation: &Explanation, max_ns: Option<u64>) -> String {
     let messages = messages(explanation);
     if explanation.messages == 0 {
@@ -44,7 +43,6 @@ fn waits(explanation: &Explanation, max_ns: Option<u64>) -> String {
 }
 
 /// The answer, the causes, and what removes those that cost most. `program` is its name and process.
-#[must_use]
 pub fn live_text(program: &str, explanation: &Explanation, max_ns: Option<u64>, width: usize) -> String {
     let program = plain(program);
     if explanation.messages == 0 {

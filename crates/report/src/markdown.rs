@@ -50,7 +50,6 @@ pub(crate) fn filled_table(grid: &Grid) -> String {
 
 impl Report {
     /// The summary, the papers' table, all cells and the notes as Markdown.
-    #[must_use]
     pub fn markdown(&self) -> String {
         let document = &self.document;
         let mut out = format!("# {}\n\n", quote(&document.title));

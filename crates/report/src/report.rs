@@ -12,7 +12,6 @@ use model::run::RunStep;
 use std::collections::BTreeSet;
 
 /// A stored run as a report takes it.
-#[must_use]
 pub fn run_input(run: store::Run) -> RunInput {
     let name = run.name();
     let with_factors = |(step, mut result): (RunStep, ResultDocument)| {
@@ -53,14 +52,12 @@ pub struct Report {
 
 impl Report {
     /// Digests stored runs; see [`Report::from_inputs`].
-    #[must_use]
     pub fn from_runs(runs: impl IntoIterator<Item = store::Run>, options: &Options) -> Self {
         Self::from_inputs(runs.into_iter().map(run_input).collect(), options)
     }
 
     /// Digests runs. Several runs (two NICs, two kernels) stand in one table where their substrates agree and in
     /// separate blocks where they do not.
-    #[must_use]
     pub fn from_inputs(inputs: Vec<RunInput>, options: &Options) -> Self {
         let compared = compare::for_report(&inputs, options.rtt);
         let (cells, document) = papers::digest(&inputs, options, &compared);
@@ -72,13 +69,11 @@ impl Report {
     }
 
     /// The digest itself, which is also what [`Report::json`] writes.
-    #[must_use]
     pub fn document(&self) -> &Document {
         &self.document
     }
 
     /// The message sizes in bytes that the papers' table can show: those of ping-pong, else of all cells.
-    #[must_use]
     pub fn table_sizes(&self) -> BTreeSet<u64> {
         papers::table_sizes(&self.cells)
     }

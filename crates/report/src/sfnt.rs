@@ -26,7 +26,6 @@ pub struct SfntFacts {
 /// Of `pace` the header and the two column lines of sfnt-stream, and one row a rate; of the others
 /// the header, the column line `#  size  mean  min  median  max  %ile  stddev  iter`, and one row a size. The percentile
 /// is the 99th; with few messages, where our own documents leave it out, it is the nearest rank, as sfnt-pingpong has it.
-#[must_use]
 pub fn sfnt_text(results: &[ResultDocument], facts: &SfntFacts) -> String {
     let mut out = String::new();
     let mut say = |name: &str, value: Option<&str>| {

@@ -53,13 +53,11 @@ impl Printed {
 /// What a person reads: a heading with the unit and RTT or RTT/2, one row a size, then the verdict. `rr` adds the CPU
 /// that transactions cost at both ends, `ping` the summary lines of iputils. No line is longer than `width` columns where
 /// a table can be that narrow.
-#[must_use]
 pub fn single_text(results: &[ResultDocument], width: usize) -> String {
     written(results, Form::Terminal(width))
 }
 
 /// The same as Markdown.
-#[must_use]
 pub fn single_markdown(results: &[ResultDocument]) -> String {
     written(results, Form::Markdown)
 }

@@ -82,7 +82,6 @@ pub(crate) fn fixed_line(document: &Document) -> String {
 impl Report {
     /// The first screen as aligned plain text, kept within `width` columns: title, what was measured, the table, the sentences, and
     /// commands to go on with.
-    #[must_use]
     pub fn answer_text(&self, width: usize) -> String {
         let (document, answer) = (&self.document, &self.document.answer);
         let mut out = paragraph("", &document.title, width);
@@ -104,7 +103,6 @@ impl Report {
 
     /// The first screen, then the papers' table and its notes as aligned plain text, kept within `width` columns where the figures
     /// allow it.
-    #[must_use]
     pub fn table_text(&self, width: usize) -> String {
         let document = &self.document;
         let mut out = self.answer_text(width);
@@ -181,7 +179,6 @@ fn notes(document: &Document, width: usize) -> String {
 impl Report {
     /// All cells with their figures and findings as aligned plain text, a table for each group of cells that differ only in
     /// size. The notes are those of [`Report::table_text`].
-    #[must_use]
     pub fn cells_text(&self, width: usize) -> String {
         let mut out = String::new();
         let mut cells = self.document.cells.as_slice();

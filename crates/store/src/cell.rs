@@ -41,7 +41,6 @@ pub struct CellFiles<'a> {
 
 impl<'a> CellFiles<'a> {
     /// The files of what a worker measured, with the events that the campaign saw.
-    #[must_use]
     pub fn of(measured: &'a Measured, events: &'a [Event]) -> Self {
         Self {
             result: &measured.result,

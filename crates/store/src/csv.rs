@@ -44,7 +44,6 @@ pub struct CsvRow<'a> {
 
 impl<'a> CsvRow<'a> {
     /// A result that is of no run.
-    #[must_use]
     pub fn of(result: &'a ResultDocument) -> Self {
         Self { run: None, result }
     }
@@ -137,7 +136,6 @@ fn recorded(result: &ResultDocument, factor: &str) -> Option<String> {
 }
 
 /// One row of fields as RFC 4180 writes it; what steers a terminal is made [`visible`](model::text::visible).
-#[must_use]
 pub fn csv_line(fields: &[impl AsRef<str>]) -> String {
     let field = |field: &str| {
         let field = model::text::visible(field);
@@ -157,7 +155,6 @@ pub struct CsvColumns<'a, R>(Vec<(String, Read<'a, R>)>);
 
 impl<'a, R> CsvColumns<'a, R> {
     /// None yet.
-    #[must_use]
     pub fn none() -> Self {
         Self(Vec::new())
     }
@@ -177,7 +174,6 @@ impl<'a, R> CsvColumns<'a, R> {
     }
 
     /// Their names, in order.
-    #[must_use]
     pub fn names(&self) -> Vec<&str> {
         self.0.iter().map(|(name, _)| name.as_str()).collect()
     }

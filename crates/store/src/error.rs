@@ -76,7 +76,6 @@ impl StoreError {
     }
 
     /// The design's exit code: 2 for what a person named wrongly, also a run that is damaged or of a newer format, else 1.
-    #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Exists { .. }

@@ -84,7 +84,6 @@ impl Folder {
     }
 
     /// What it was opened as.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

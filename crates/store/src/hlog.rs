@@ -72,13 +72,11 @@ impl Log {
     }
 
     /// Where it is.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Lines that cannot be read: number and why.
-    #[must_use]
     pub fn damaged(&self) -> &[(usize, String)] {
         &self.survey.damaged
     }
@@ -89,7 +87,6 @@ impl Log {
     }
 
     /// The tags whose lines are those of a tag, ascending: itself, or all reflectors' where no line has the tag itself.
-    #[must_use]
     pub fn of_tag(&self, tag: &str) -> Vec<&str> {
         match self.survey.tags.get_key_value(tag) {
             Some((own, _)) => vec![own],
@@ -98,7 +95,6 @@ impl Log {
     }
 
     /// When the intervals of a tag are, as [`Log::of_tag`] takes it; `None` without any.
-    #[must_use]
     pub fn extent(&self, tag: &str) -> Option<Extent> {
         self.of_tag(tag).into_iter().filter_map(|own| self.survey.tags.get(own)).copied().reduce(Extent::with)
     }

@@ -29,7 +29,6 @@ pub struct Run {
 
 impl Run {
     /// What the run is called: the name of its directory, else that of its plan.
-    #[must_use]
     pub fn name(&self) -> String {
         self.path.file_name().map_or_else(|| self.run.name.clone(), |name| name.to_string_lossy().into_owned())
     }
@@ -81,7 +80,6 @@ impl Run {
     }
 
     /// The steps that have no result yet, in execution order; failed ones are among them.
-    #[must_use]
     pub fn missing(&self) -> Vec<RunStep> {
         let done: BTreeSet<u32> = self.results.iter().map(|(step, _)| step.index).collect();
         self.run.order.iter().filter(|step| !done.contains(&step.index)).cloned().collect()

@@ -14,7 +14,6 @@ pub(crate) const CELLS: &str = "cells";
 
 /// Where a run directory has the configuration of a machine's kernel; `None` where the machine's facts name none, or name it
 /// as no file may be called.
-#[must_use]
 pub fn kernel_config_file(run: &Path, machine: &MachineFacts) -> Option<PathBuf> {
     kernel_config_name(machine).map(|name| run.join(KERNELS).join(name))
 }
@@ -94,7 +93,6 @@ impl RunDir {
     }
 
     /// The directory.
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()
     }

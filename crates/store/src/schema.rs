@@ -4,7 +4,6 @@ use model::{JournalLine, Plan, ResultDocument, RunDocument};
 
 /// File name and text (pretty-printed JSON, newline at the end) of each schema: the result document, the run document,
 /// a line of the journal, and the plan (whose TOML has the same shape).
-#[must_use]
 pub fn schemas() -> Vec<(&'static str, String)> {
     let text = |schema: schemars::Schema| {
         let mut text = serde_json::to_string_pretty(&schema).unwrap_or_default();

@@ -25,7 +25,6 @@ const MESSAGE_THREAD: usize = THREADS - 1;
 
 /// Trace events (the JSON object of the Trace Event Format). Each end of a message is a process with a thread for each CPU, on which
 /// tasks and interrupts are slices, and a thread with the message's segments there. Times count from the start of each window.
-#[must_use]
 pub fn chrome_trace(messages: &[TracedMessage<'_>]) -> String {
     let mut trace = ChromeTrace::default();
     for TracedMessage { title, window, message } in messages {
@@ -174,7 +173,6 @@ fn segments(message: &Outlier, sent_ns: u64) -> Vec<(&str, Slice)> {
 
 /// Text as trace-cmd prints a `trace.dat`: the task that runs, the CPU, the time in s of CLOCK_MONOTONIC, the event and its fields. An
 /// interval has a line at its start and one at its end.
-#[must_use]
 pub fn trace_text(messages: &[TracedMessage<'_>]) -> String {
     let mut out = String::new();
     for TracedMessage { title, window, .. } in messages {

@@ -47,7 +47,6 @@ pub enum CompareError {
 
 impl CompareError {
     /// The exit code that the design has for it.
-    #[must_use]
     pub fn exit_code(&self) -> u8 {
         if matches!(self, Self::GateUntrusted { .. }) { 4 } else { 2 }
     }

@@ -321,13 +321,11 @@ pub struct Comparisons {
 
 impl Comparisons {
     /// Whether a gate is broken.
-    #[must_use]
     pub fn broken(&self) -> bool {
         self.gates.iter().any(|gate| gate.broken)
     }
 
     /// Whether a gate could not be decided.
-    #[must_use]
     pub fn undecided(&self) -> bool {
         self.gates.iter().any(|gate| gate.undecided)
     }

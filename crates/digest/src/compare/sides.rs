@@ -77,7 +77,6 @@ pub(super) fn of_runs(runs: &[RunInput]) -> Option<Cells<'_>> {
 }
 
 /// The factors of all cells, each with the words by which its values can be asked for.
-#[must_use]
 pub fn known_factors(runs: &[RunInput]) -> BTreeMap<String, BTreeSet<String>> {
     let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (factor, value) in of_runs(runs).iter().flat_map(|cells| &cells.cells).flat_map(|cell| &cell.factors) {

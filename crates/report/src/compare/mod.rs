@@ -28,7 +28,6 @@ pub fn of(a: &[RunInput], b: &[RunInput], options: &CompareOptions) -> Result<Co
 }
 
 /// What a report shows of its runs; see [`Comparisons::judged_for_report`].
-#[must_use]
 pub fn for_report(runs: &[RunInput], rtt: bool) -> Vec<Comparisons> {
     let judged = Comparisons::judged_for_report(runs, rtt).into_iter();
     judged.map(|made| worded(made, runs, &Siblings::default())).collect()

@@ -71,7 +71,6 @@ impl TwoSettings {
     }
 
     /// The same as a document.
-    #[must_use]
     pub fn comparisons(&self) -> &Comparisons {
         &self.comparisons
     }
@@ -85,13 +84,11 @@ impl TwoSettings {
     }
 
     /// Whether the sides differ in any of the figures that were tested.
-    #[must_use]
     pub fn is_decided(&self) -> bool {
         self.leading().is_some()
     }
 
     /// Why the answer cannot be trusted; `None` where it can.
-    #[must_use]
     pub fn untrusted(&self) -> Option<String> {
         let found = self.cells().find_map(|cell| {
             let sides = [&cell.a, &cell.b].into_iter().zip(&self.names).zip(self.worst_ns);
@@ -228,13 +225,11 @@ impl TwoSettings {
     }
 
     /// One sentence, the table, and what to know beside it, at most `width` columns wide.
-    #[must_use]
     pub fn text(&self, width: usize) -> String {
         self.written(Form::Terminal(width))
     }
 
     /// The same as Markdown.
-    #[must_use]
     pub fn markdown(&self) -> String {
         self.written(Form::Markdown)
     }

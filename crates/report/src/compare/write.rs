@@ -56,7 +56,6 @@ type Row<'c> = (&'c Comparison, &'c Set<'c>, &'c MetricComparison);
 /// | `outcome` | `higher`, `lower`, `no-difference`, `unclear`, `too-few`, `same`, `untrusted` |
 ///
 /// An empty field means that there is no figure.
-#[must_use]
 pub fn csv_columns() -> Vec<&'static str> {
     COLUMNS.iter().map(|(name, _)| *name).collect()
 }

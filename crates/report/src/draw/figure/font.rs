@@ -29,7 +29,6 @@ impl Default for Font {
 
 impl Font {
     /// A font from the bytes of a TrueType or OpenType file; `None` where they are no such font.
-    #[must_use]
     pub fn from_bytes(bytes: Vec<u8>) -> Option<Self> {
         let bytes: Arc<[u8]> = Arc::from(bytes);
         let names = Face::parse(&bytes, 0).ok()?.names();
