@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 /// What all causes of one class cost, at all ends together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassLoss<'a> {
-    /// The class.
     pub class: CauseClass,
     /// By how much it made late messages later in all.
     pub lost_ns: u64,

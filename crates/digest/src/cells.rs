@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 /// One cell with what only plots need.
 #[derive(Debug, Clone)]
 pub struct Cell {
-    /// What is known of it.
     pub info: CellInfo,
     /// Its row's label without the rate, which charts draw along an axis.
     pub series: String,
@@ -74,7 +73,6 @@ pub fn run_names(inputs: &[RunInput]) -> Vec<String> {
 
 /// What the repetitions of a cell have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "fields are those of [`CellInfo`]")]
 pub struct Key {
     pub probe: Probe,
     pub protocol: String,

@@ -19,7 +19,6 @@ pub enum Mark {
 }
 
 impl Mark {
-    /// The sign printed beside a figure.
     pub fn sign(self) -> &'static str {
         match self {
             Self::Clean => "",
@@ -143,7 +142,6 @@ pub struct CellInfo {
 }
 
 impl CellInfo {
-    /// The value of a quantity.
     pub fn value(&self, id: &str) -> Option<f64> {
         self.figures.value(id)
     }

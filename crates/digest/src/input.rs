@@ -10,7 +10,6 @@ use std::path::PathBuf;
 pub struct RunInput {
     /// The name of its run directory.
     pub name: String,
-    /// `run.json`.
     pub document: RunDocument,
     /// The results that exist, in execution order.
     pub results: Vec<ResultDocument>,

@@ -58,7 +58,6 @@ impl Metric {
         self.0.compared == Compared::Headline
     }
 
-    /// The words that are accepted.
     pub fn accepted() -> String {
         let statistics: Vec<&str> = Statistic::ALL.into_iter().map(Statistic::word).collect();
         let views: Vec<String> = quantity::DISTRIBUTIONS.iter().skip(1).map(|one| format!("{}.", one.id)).collect();
@@ -87,7 +86,6 @@ impl Metric {
         )
     }
 
-    /// What its figures are in.
     pub fn unit(self) -> Unit {
         self.0.unit
     }
@@ -128,9 +126,7 @@ impl Metric {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown metric '{given}': use {accepted}")]
 pub struct UnknownMetric {
-    /// What was given.
     pub given: String,
-    /// The words that are accepted.
     pub accepted: String,
 }
 

@@ -31,7 +31,6 @@ pub fn measured_on(substrate: Substrate) -> &'static str {
     }
 }
 
-/// How an axis is headed.
 pub fn axis_title(axis: &str) -> String {
     match axis {
         "nic" => "NIC".to_owned(),

@@ -93,7 +93,6 @@ pub(crate) fn title(of: &str, explanation: &Explanation) -> String {
     format!("{counted}; of the {} that they lost {known} has a cause", span(lost_ns as f64))
 }
 
-/// What was late.
 pub(crate) fn samples(explanation: &Explanation) -> &'static str {
     if explanation.kind == LatencyKind::WakeUp { "wake-ups" } else { "messages" }
 }

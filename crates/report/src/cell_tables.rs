@@ -9,14 +9,12 @@ use digest::{CellInfo, Figures};
 use model::Probe;
 use model::quantity::{self, Group};
 
-/// Where a table is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     Text,
     Page,
 }
 
-/// Columns next to each other.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part {
     /// The band above them in text and on the page; empty: none.
@@ -37,7 +35,6 @@ impl Part {
     }
 }
 
-/// A table on the page.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Page {
     /// Empty: the probe's name.
@@ -53,7 +50,6 @@ impl Page {
     }
 }
 
-/// What the rows of a cell are.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Rows {
     Whole,

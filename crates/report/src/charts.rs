@@ -9,7 +9,6 @@ use crate::{Options, Report, ReportError};
 use digest::compare::KEPT;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a chart shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ChartKind {
     /// All cells on one scale in one picture.
@@ -136,10 +135,8 @@ fn key_of(cells: &[(usize, String)], asked: &str) -> Result<String, ReportError>
     }
 }
 
-/// One figure, ready to be written.
 #[derive(Debug, Clone)]
 pub struct Drawing {
-    /// What it is.
     pub kind: ChartKind,
     /// The name of its file without the ending, such as `heat-0003-rtt`.
     pub name: String,

@@ -2,7 +2,6 @@
 
 /// A report that could not be written.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what it and its fields are")]
 pub enum ReportError {
     #[error("the HTML report cannot be rendered: {why}: this is a defect of windhover, please report it")]
     Template { why: String },

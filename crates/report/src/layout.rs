@@ -2,7 +2,6 @@
 
 use model::text::visible_line;
 
-/// One column.
 #[derive(Debug, Clone)]
 pub struct Column {
     /// Its heading, one line each, the last one nearest to the figures.
@@ -14,7 +13,6 @@ pub struct Column {
 }
 
 impl Column {
-    /// Words under a heading.
     pub fn words(title: &str) -> Self {
         Self { heading: vec![title.to_owned()], right: false, max: None }
     }
@@ -28,7 +26,6 @@ impl Column {
 /// A word over several columns: first and last column, text.
 pub type Band = (usize, usize, String);
 
-/// A table.
 #[derive(Debug, Clone, Default)]
 pub struct Grid {
     /// From left to right.
@@ -46,32 +43,27 @@ pub struct Grid {
     pub keeps_empty: bool,
 }
 
-/// What a column has in a row.
 type Read<'a, R> = Box<dyn Fn(&R) -> String + 'a>;
 
 /// The columns of a table, each with what it has in a row: a column is written once.
 pub struct Columns<'a, R>(Vec<(Column, Read<'a, R>)>);
 
 impl<'a, R> Columns<'a, R> {
-    /// None yet.
     pub fn none() -> Self {
         Self(Vec::new())
     }
 
-    /// One more.
     #[must_use]
     pub fn column(mut self, column: Column, read: impl Fn(&R) -> String + 'a) -> Self {
         self.0.push((column, Box::new(read)));
         self
     }
 
-    /// One more, of words.
     #[must_use]
     pub fn words(self, title: &str, read: impl Fn(&R) -> String + 'a) -> Self {
         self.column(Column::words(title), read)
     }
 
-    /// One more, of figures.
     #[must_use]
     pub fn figures(self, title: &str, unit: &str, read: impl Fn(&R) -> String + 'a) -> Self {
         self.column(Column::figures(title, unit), read)
@@ -83,18 +75,15 @@ impl<'a, R> Columns<'a, R> {
         if is { more(self) } else { self }
     }
 
-    /// One more for each of some things.
     #[must_use]
     pub fn each<T>(self, all: impl IntoIterator<Item = T>, more: impl FnMut(Self, T) -> Self) -> Self {
         all.into_iter().fold(self, more)
     }
 
-    /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// The table of some rows.
     pub fn grid(self, rows: impl IntoIterator<Item = R>) -> Grid {
         let rows = rows.into_iter().map(|row| self.0.iter().map(|(_, read)| read(&row)).collect()).collect();
         Grid { rows, columns: self.0.into_iter().map(|(column, _)| column).collect(), ..Grid::default() }

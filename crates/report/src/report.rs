@@ -32,10 +32,8 @@ pub fn run_input(run: store::Run) -> RunInput {
     }
 }
 
-/// A report as one HTML file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// The file.
     pub html: String,
     /// What of the runs' interval logs, outliers and events is damaged or missing, one line each.
     pub problems: Vec<String>,

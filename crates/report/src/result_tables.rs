@@ -113,10 +113,8 @@ pub(crate) fn named(ids: &[&str]) -> Vec<&'static Quantity> {
     ids.iter().filter_map(|id| quantity::find(id)).collect()
 }
 
-/// How quantities of results stand in a table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
-    /// What a row is about.
     pub(crate) about: About,
     /// What heads the column that names it; where all rows are about the whole there is none.
     pub(crate) heading: &'static str,

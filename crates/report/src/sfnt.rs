@@ -13,11 +13,8 @@ use model::{Latency, LatencyKind, MachineFacts, ResultDocument, Role};
 /// What the header says beside what the results know themselves. All of it may be absent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SfntFacts {
-    /// The command line that measured.
     pub command_line: Option<String>,
-    /// Version of the tool.
     pub version: Option<String>,
-    /// The initiator's machine.
     pub machine: Option<MachineFacts>,
     /// The percentile of the `%ile` column, 0 to 100; absent: 99, as sfnt-pingpong has it.
     pub percentile: Option<f64>,

@@ -57,7 +57,6 @@ pub fn single_text(results: &[ResultDocument], width: usize) -> String {
     written(results, Form::Terminal(width))
 }
 
-/// The same as Markdown.
 pub fn single_markdown(results: &[ResultDocument]) -> String {
     written(results, Form::Markdown)
 }

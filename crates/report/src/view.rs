@@ -73,7 +73,6 @@ const WAKE: View = View {
     ..CLOSED
 };
 
-/// How results of a probe are shown.
 pub(crate) fn of(probe: Probe) -> View {
     match probe {
         Probe::Rr => RR,

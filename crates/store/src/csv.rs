@@ -36,9 +36,7 @@ use std::collections::BTreeSet;
 /// One row: a result, with its run where it is of one.
 #[derive(Debug, Clone, Copy)]
 pub struct CsvRow<'a> {
-    /// The run and the step of it.
     pub run: Option<(&'a Run, &'a RunStep)>,
-    /// The result.
     pub result: &'a ResultDocument,
 }
 
@@ -147,14 +145,12 @@ pub fn csv_line(fields: &[impl AsRef<str>]) -> String {
     fields.iter().map(|text| field(text.as_ref())).collect::<Vec<_>>().join(",") + "\r\n"
 }
 
-/// What a column has in a row.
 type Read<'a, R> = Box<dyn Fn(&R) -> String + 'a>;
 
 /// The columns of a CSV file, each with what it has in a row of type `R`: a column is written once.
 pub struct CsvColumns<'a, R>(Vec<(String, Read<'a, R>)>);
 
 impl<'a, R> CsvColumns<'a, R> {
-    /// None yet.
     pub fn none() -> Self {
         Self(Vec::new())
     }
@@ -167,18 +163,15 @@ impl<'a, R> CsvColumns<'a, R> {
         self
     }
 
-    /// More of them for each of some things.
     #[must_use]
     pub fn each<T>(self, all: impl IntoIterator<Item = T>, more: impl FnMut(Self, T) -> Self) -> Self {
         all.into_iter().fold(self, more)
     }
 
-    /// Their names, in order.
     pub fn names(&self) -> Vec<&str> {
         self.0.iter().map(|(name, _)| name.as_str()).collect()
     }
 
-    /// The names, then each row.
     pub fn text<'r>(&self, rows: impl IntoIterator<Item = &'r R>) -> String
     where
         R: 'r,

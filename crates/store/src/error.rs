@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 /// A run directory that cannot be written or read.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what it and its fields are")]
 pub enum StoreError {
     #[error("run directory {} exists: give another --output or name, or go on with 'windhover campaign resume {}'", .0.display(), .0.display())]
     Exists(PathBuf),

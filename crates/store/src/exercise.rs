@@ -7,12 +7,10 @@ use model::{Event, EventWindow, Plan, ResultDocument};
 use stats::interval_log::{Lines, Units};
 use std::path::Path;
 
-/// `run.json`.
 pub fn run_json(bytes: &[u8]) {
     let _ = read::parse_run("run.json", bytes);
 }
 
-/// `cells/NNNN.json`.
 pub fn result_document(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(result) = ResultDocument::read("0001.json", text) {
@@ -21,7 +19,6 @@ pub fn result_document(bytes: &[u8]) {
     }
 }
 
-/// `journal.jsonl`.
 pub fn journal(bytes: &[u8]) {
     let _ = journal::parse(Path::new("journal.jsonl"), bytes);
 }
@@ -34,7 +31,6 @@ pub fn plan(bytes: &[u8]) {
     }
 }
 
-/// `cells/NNNN.hlog`.
 pub fn hlog(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     for interval in Lines::new(text, 0, Units::of_head(text)).flatten() {

@@ -83,12 +83,10 @@ impl Folder {
         if is_link { StoreError::Link(path) } else { StoreError::writing(&path, cause) }
     }
 
-    /// What it was opened as.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether there is anything of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         fs::symlink_metadata(self.at(name)).is_ok()
     }
@@ -158,7 +156,6 @@ impl Folder {
         }
     }
 
-    /// Removes files that were not completed.
     pub(crate) fn remove_incomplete(&self) -> Result<(), StoreError> {
         let failed = |cause| StoreError::reading(&self.path, cause);
         for entry in fs::read_dir(self.at("")).map_err(failed)? {

@@ -13,7 +13,6 @@ const PIECE: u64 = 1 << 20;
 /// So much of a line is read on after a piece; the rest of a longer one is left out. No histogram is as long.
 const LONGEST_LINE: u64 = 4 << 20;
 
-/// An interval log, and what it has.
 #[derive(Debug)]
 pub struct Log {
     path: PathBuf,
@@ -71,7 +70,6 @@ impl Log {
         Ok(())
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

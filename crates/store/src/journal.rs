@@ -7,7 +7,6 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The journal in its run directory.
 pub(crate) const NAME: &str = "journal.jsonl";
 
 /// The journal's lines, and the length of the file up to the end of the last whole one.

@@ -7,7 +7,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 model::words! {
-    /// How a run stands.
     #[derive(Default)]
     pub enum RunState {
         /// A living process writes it.
@@ -16,7 +15,6 @@ model::words! {
         Done = "done",
         /// A person ended it.
         Interrupted = "interrupted",
-        /// It gave up.
         Failed = "failed",
         /// Its process was killed; `resume` goes on.
         Killed = "killed",
@@ -26,9 +24,7 @@ model::words! {
     }
 }
 
-/// One run of a listing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[expect(missing_docs, reason = "what is not said follows from its name")]
 pub struct RunSummary {
     pub path: PathBuf,
     pub state: RunState,

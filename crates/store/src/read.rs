@@ -11,9 +11,7 @@ use std::path::{Path, PathBuf};
 /// A run as it stands on disk.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// The run directory.
     pub path: PathBuf,
-    /// `run.json`.
     pub run: RunDocument,
     /// The text of `plan.toml`; empty when it is missing, which is a problem.
     pub plan: String,
@@ -23,7 +21,6 @@ pub struct Run {
     pub failed: Vec<(RunStep, String)>,
     /// What is damaged or missing though the journal says that it is there, one line each. Such cells count as not done.
     pub problems: Vec<String>,
-    /// All lines of the journal.
     pub journal: Vec<JournalLine>,
 }
 

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 /// The folder of a run directory that has the configurations of kernels.
 const KERNELS: &str = "kernels";
-/// That of its cells.
 pub(crate) const CELLS: &str = "cells";
 
 /// Where a run directory has the configuration of a machine's kernel; `None` where the machine's facts name none, or name it
@@ -92,7 +91,6 @@ impl RunDir {
         Ok((Self { folder, cells, journal, steps }, run))
     }
 
-    /// The directory.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }

@@ -12,7 +12,6 @@ use std::fmt::Write as _;
 pub struct TracedMessage<'a> {
     /// The cell and its repetition.
     pub title: String,
-    /// The events.
     pub window: &'a EventWindow,
     /// The message with its segments and causes, where they are known.
     pub message: Option<&'a Outlier>,

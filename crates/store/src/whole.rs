@@ -7,7 +7,6 @@ use model::{JournalLine, RunDocument};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What [`write_whole`] writes.
 #[derive(Debug)]
 pub struct WholeRun<'a> {
     /// The run without its order and its end, which follow from the results.

@@ -5,7 +5,6 @@ use thiserror::Error;
 
 /// Why nothing can be compared. Each is one line and names the remedy; all but [`CompareError::GateUntrusted`] are usage errors.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[expect(missing_docs, reason = "the message of a variant says what it and its fields are")]
 pub enum CompareError {
     #[error(transparent)]
     Metric(#[from] UnknownMetric),
@@ -46,7 +45,6 @@ pub enum CompareError {
 }
 
 impl CompareError {
-    /// The exit code that the design has for it.
     pub fn exit_code(&self) -> u8 {
         if matches!(self, Self::GateUntrusted { .. }) { 4 } else { 2 }
     }

@@ -12,7 +12,6 @@ use std::str::FromStr;
 
 /// How a figure is held against a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is its sign")]
 pub enum Relation {
     More,
     Less,
@@ -46,7 +45,6 @@ impl Relation {
     }
 }
 
-/// What the limit is about.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Limit {
     /// The change from the first side, as a share of it.
@@ -57,14 +55,11 @@ pub enum Limit {
     Own(f64),
 }
 
-/// One condition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
-    /// The figure that it is about.
     pub metric: Metric,
     /// How the figure lies beside the limit where the gate is broken.
     pub relation: Relation,
-    /// The limit.
     pub limit: Limit,
     /// Only cells with these values of these factors.
     pub only: Vec<(String, String)>,

@@ -4,7 +4,6 @@ use super::gate::Gate;
 use super::sides::Where;
 use crate::{Metric, RunInput};
 
-/// What is compared.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CompareOptions {
     /// Compare all values of this factor within one run, pairwise, the baseline first.
@@ -19,7 +18,6 @@ pub struct CompareOptions {
     pub rtt: bool,
     /// With a single repetition a side, show the intervals of the batches within it.
     pub batches: bool,
-    /// Conditions that must not hold.
     pub gates: Vec<Gate>,
     /// A gate is broken only by evidence, not by the estimate alone.
     pub significant: bool,
@@ -32,7 +30,6 @@ pub struct CompareOptions {
     pub baseline_only: bool,
     /// Only these values of the axis, each compared with the first; empty: all.
     pub values: Vec<String>,
-    /// Which figures are tested.
     pub tests: Tests,
     /// Other runs of the same plan on the same hosts, which show how far runs lie apart where a side has one run.
     pub siblings: Siblings,

@@ -23,7 +23,6 @@ pub enum Sample {
 }
 
 impl Sample {
-    /// What one is called.
     pub fn word(self) -> &'static str {
         match self {
             Self::Repetition => "repetition",
@@ -34,7 +33,6 @@ impl Sample {
     }
 }
 
-/// What an interval is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Over {
     /// The samples of both sides.
@@ -48,7 +46,6 @@ pub enum Over {
 }
 
 impl Over {
-    /// The same in words, where a sample is this.
     pub fn words(self, sample: Sample) -> String {
         match (self, sample) {
             (Self::Samples, sample) => format!("{}s", sample.word()),
@@ -83,7 +80,6 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether a difference is claimed.
     pub fn is_claim(self) -> bool {
         matches!(self, Self::Higher | Self::Lower)
     }
@@ -320,12 +316,10 @@ pub struct Comparisons {
 }
 
 impl Comparisons {
-    /// Whether a gate is broken.
     pub fn broken(&self) -> bool {
         self.gates.iter().any(|gate| gate.broken)
     }
 
-    /// Whether a gate could not be decided.
     pub fn undecided(&self) -> bool {
         self.gates.iter().any(|gate| gate.undecided)
     }
@@ -342,7 +336,6 @@ pub struct Set<'c> {
     pub factors: Option<&'c BTreeMap<String, String>>,
     /// Why nothing is claimed of it.
     pub excluded: Option<&'c str>,
-    /// Its figures.
     pub metrics: &'c [MetricComparison],
     /// What late messages lost, as in [`CellComparison::causes`].
     pub causes: Option<&'c CauseChanges>,

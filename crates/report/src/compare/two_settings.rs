@@ -17,7 +17,6 @@ use stats::Looks;
 const TESTED: [&str; 3] = ["p50", "stdev", "p99.9"];
 const OF_STREAM: [&str; 3] = ["bits", "working.p50", "working.p99"];
 
-/// A row of the table.
 enum Line {
     /// The first or the second.
     Side(usize),
@@ -70,7 +69,6 @@ impl TwoSettings {
         Self { is_interrupted: true, ..self }
     }
 
-    /// The same as a document.
     pub fn comparisons(&self) -> &Comparisons {
         &self.comparisons
     }
@@ -229,7 +227,6 @@ impl TwoSettings {
         self.written(Form::Terminal(width))
     }
 
-    /// The same as Markdown.
     pub fn markdown(&self) -> String {
         self.written(Form::Markdown)
     }

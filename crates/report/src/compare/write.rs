@@ -175,7 +175,6 @@ pub trait ComparisonWriter {
     /// matter, at most five sentences), then the details. `all`: every cell's figures, not only those of all cells together.
     fn text(&self, width: usize, all: bool) -> String;
 
-    /// As Markdown.
     fn markdown(&self) -> String;
 
     /// One row a figure (RFC 4180); see [`csv_columns`].

@@ -33,7 +33,6 @@ struct Screen<'a> {
     labels: Labels,
 }
 
-/// The first screen of a report.
 pub(crate) fn of(facts: &Facts<'_>) -> Answer {
     if facts.cells.is_empty() {
         return Answer { measured: "No cell has a result yet.".to_owned(), ..Answer::default() };

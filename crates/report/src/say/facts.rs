@@ -7,7 +7,6 @@ use digest::cells::Cell;
 use digest::compare::{CellComparison, Comparison, Comparisons, Side};
 use model::Substrate;
 
-/// What is known when sentences are written.
 pub(crate) struct Facts<'a> {
     pub(crate) document: &'a Document,
     pub(crate) cells: &'a [Cell],
