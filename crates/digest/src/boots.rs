@@ -3,6 +3,7 @@
 use crate::combine::mean;
 use crate::info::message;
 use crate::names::{label_word, varying};
+use crate::text::by_key;
 use crate::{Metric, RunInput, cells};
 use model::{CellBoot, LatencyKind, ResultDocument, Role, Substrate};
 use schemars::JsonSchema;
@@ -103,12 +104,7 @@ fn of_run(run: &RunInput, rtt: bool) -> Vec<BootSpread> {
         let results: Vec<&ResultDocument> = places.iter().filter_map(|place| run.results.get(*place)).collect();
         let any = results.iter().any(|result| result.verdict.trusted);
         let used = results.iter().copied().filter(|result| !any || result.verdict.trusted);
-        let mut boots: BTreeMap<&CellBoot, Vec<&ResultDocument>> = BTreeMap::new();
-        for result in used {
-            if let Some(boot) = &result.boot {
-                boots.entry(boot).or_default().push(result);
-            }
-        }
+        let boots = by_key(used.filter_map(|result| Some((result.boot.as_ref()?, result))));
         let Some(kernel) = key.factors.get("kernel").filter(|_| !boots.is_empty()) else { continue };
         let own = key.factors.iter().filter(|(name, _)| name.as_str() != "kernel" && varying.contains(*name));
         let mut label = vec![message(key.probe, &key.protocol, key.size)];

@@ -2,7 +2,7 @@
 //! two cells.
 
 use crate::combine::centre;
-use crate::text::{each_once, whole};
+use crate::text::{by_key, each_once, whole};
 use model::quantity::Unit;
 use model::{Blame, CauseClass, Explanation, ResultDocument};
 use schemars::JsonSchema;
@@ -49,10 +49,7 @@ fn of_the_cell(explanation: &Explanation) -> impl Iterator<Item = &Blame> {
 
 /// The causes by class, the class that cost most first; without the recorder, as in [`lost_ns`].
 pub fn by_class<'a>(explanation: &'a Explanation) -> Vec<ClassLoss<'a>> {
-    let mut classes: BTreeMap<CauseClass, Vec<&'a Blame>> = BTreeMap::new();
-    for blame in of_the_cell(explanation) {
-        classes.entry(blame.class).or_default().push(blame);
-    }
+    let classes = by_key(of_the_cell(explanation).map(|blame| (blame.class, blame)));
     let all_ns = lost_ns(explanation).max(1) as f64;
     let of_class = |(class, mut causes): (CauseClass, Vec<&'a Blame>)| {
         causes.sort_by_key(|blame| std::cmp::Reverse(blame.lost_ns));

@@ -1,9 +1,9 @@
 //! The quantities that are compared, and how people write them.
 
+use crate::text::by_key;
 use model::quantity::{self, Compared, Quantity, Unit};
 use model::{ResultDocument, Statistic};
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -64,14 +64,8 @@ impl Metric {
         let others: Vec<&str> =
             Self::all().filter(|metric| metric.0.statistic().is_none()).map(|metric| metric.0.id.as_str()).collect();
         // What several subjects have is said once: `initiator.` and `reflector.` with machine, demand …
-        let mut subjects: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for (subject, word) in others.iter().filter_map(|id| id.split_once('.')) {
-            subjects.entry(subject).or_default().push(word);
-        }
-        let mut families: BTreeMap<Vec<&str>, Vec<String>> = BTreeMap::new();
-        for (subject, words) in subjects {
-            families.entry(words).or_default().push(format!("{subject}."));
-        }
+        let subjects = by_key(others.iter().filter_map(|id| id.split_once('.')));
+        let families = by_key(subjects.into_iter().map(|(subject, words)| (words, format!("{subject}."))));
         let families: Vec<String> = families
             .into_iter()
             .map(|(words, subjects)| format!("{} with {}", subjects.join(" and "), words.join(", ")))

@@ -1,5 +1,7 @@
 //! Small words: counts and lists as sentences have them, each thing once.
 
+use std::collections::BTreeMap;
+
 /// Joins words as a sentence does: `a, b and c`.
 pub fn list(words: &[String]) -> String {
     match words {
@@ -18,6 +20,14 @@ pub fn each_once<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
         }
     }
     kept
+}
+
+/// Values by key, those of one key in the order found.
+pub fn by_key<K: Ord, V>(pairs: impl IntoIterator<Item = (K, V)>) -> BTreeMap<K, Vec<V>> {
+    pairs.into_iter().fold(BTreeMap::new(), |mut all, (key, value)| {
+        all.entry(key).or_insert_with(Vec::new).push(value);
+        all
+    })
 }
 
 /// The nearest whole number; 0 of what is below.

@@ -2,7 +2,7 @@
 
 use crate::layout::{Columns, Grid, paragraph};
 use crate::parts::Part;
-use crate::units::{commas, counted, percent, plain, span, three_digits, us, us_or_dash};
+use crate::units::{capital, commas, counted, each_once, percent, plain, span, three_digits, us, us_or_dash};
 use digest::CellInfo;
 use digest::causes::by_class;
 use model::result::Outlier;
@@ -123,24 +123,15 @@ pub(crate) fn table(explanation: &Explanation, most: usize, hints: Hints) -> Gri
 
 /// What removes the causes that cost most, what the recorder cost, and why less is known than could be.
 pub(crate) fn sentences(explanation: &Explanation) -> Vec<String> {
-    let mut sentences: Vec<String> = Vec::new();
-    for blame in explanation.causes.iter().filter(|blame| blame.share >= WORTH_A_HINT) {
-        let (class, hint) = (blame.class, blame.class.removal().hint());
-        let sentence = match class {
-            CauseClass::Tracer => format!("{class}: {hint}; answers and bars leave it out."),
-            _ => format!("{class}: {}. {}.", class.meaning(), capital(hint)),
-        };
-        if !sentences.contains(&sentence) {
-            sentences.push(sentence);
-        }
-    }
-    let quantile = |title: &str, ns: Option<u64>| ns.map(|ns| format!("{title} {}", span(ns as f64)));
-    let quantiles = [
-        quantile("p50", explanation.p50_ns),
-        quantile("p99", explanation.p99_ns),
-        quantile("p99.9", explanation.p99_9_ns),
-    ];
-    let quantiles: Vec<String> = quantiles.into_iter().flatten().collect();
+    let costly = explanation.causes.iter().filter(|blame| blame.share >= WORTH_A_HINT).map(|blame| blame.class);
+    let hint = |class: CauseClass| match class {
+        CauseClass::Tracer => format!("{class}: {}; answers and bars leave it out.", class.removal().hint()),
+        _ => format!("{class}: {}. {}.", class.meaning(), capital(class.removal().hint())),
+    };
+    let mut sentences: Vec<String> = each_once(costly).into_iter().map(hint).collect();
+    let quantiles = [("p50", explanation.p50_ns), ("p99", explanation.p99_ns), ("p99.9", explanation.p99_9_ns)];
+    let quantiles = quantiles.into_iter().filter_map(|(title, ns)| Some(format!("{title} {}", span(ns? as f64))));
+    let quantiles: Vec<String> = quantiles.collect();
     if let (Some(with), Some(before)) = (explanation.p50_ns, explanation.p50_before_ns.filter(|ns| *ns > 0)) {
         let ratio = with as f64 / before as f64;
         let cost = format!(
@@ -153,11 +144,6 @@ pub(crate) fn sentences(explanation: &Explanation) -> Vec<String> {
     }
     sentences.extend(explanation.limits.iter().map(|limit| format!("{}.", capital(&plain(limit)))));
     sentences
-}
-
-fn capital(text: &str) -> String {
-    let mut rest = text.chars();
-    rest.next().map(|first| first.to_uppercase().chain(rest).collect()).unwrap_or_default()
 }
 
 /// A row a message that was kept with its causes, the slowest first: the largest cause of each.

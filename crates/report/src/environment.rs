@@ -1,7 +1,7 @@
 //! What the figures were measured on, in pairs of name and value: machines, hosts, NICs, loads, own cost; and what stands
 //! behind a single cell.
 
-use crate::units::{each_once, plain, span, utc};
+use crate::units::{by_key, each_once, plain, span, utc};
 use digest::RunInput;
 use digest::combine::{middle, spread};
 use digest::names::measured_on;
@@ -117,9 +117,7 @@ fn run_facts(run: &RunInput) -> Facts {
     pairs.push("seed of the order", Some(document.seed));
     pairs.push("windhover", Some(&document.tool_version));
     pairs.push("build", document.build.as_deref());
-    for (name, value) in &document.labels {
-        pairs.push(&format!("label {name}"), Some(value));
-    }
+    document.labels.iter().for_each(|(name, value)| pairs.push(&format!("label {name}"), Some(value)));
     pairs
 }
 
@@ -190,13 +188,10 @@ fn nic_facts(heading: String, nic: &NicFacts) -> Facts {
 }
 
 fn load_parts(run: &RunInput) -> Vec<Facts> {
-    let mut loads: BTreeMap<String, Vec<&model::LoadReport>> = BTreeMap::new();
-    for result in &run.results {
-        if let Some(load) = &result.load {
-            let name = result.factor("load").unwrap_or_else(|| load.spec.profile.to_string());
-            loads.entry(plain(&name)).or_default().push(load);
-        }
-    }
+    let loads = by_key(run.results.iter().filter_map(|result| {
+        let load = result.load.as_ref()?;
+        Some((plain(&result.factor("load").unwrap_or_else(|| load.spec.profile.to_string())), load))
+    }));
     let facts = |(name, reports): (String, Vec<&model::LoadReport>)| {
         let mut pairs = Facts::new(format!("Load {name}"));
         let over = |values: Vec<f64>, unit: &str, digits: usize| {
@@ -249,13 +244,10 @@ fn prepared_facts(what: &str, prepared: &Prepared) -> Facts {
         pairs.push("CPUs without processes of others", Some(&shield.processes));
         pairs.push("CPUs without device interrupts", Some(&shield.interrupts));
     }
-    for setting in &prepared.settings {
-        pairs.push(&setting.key, Some(&setting.value));
-    }
+    prepared.settings.iter().for_each(|setting| pairs.push(&setting.key, Some(&setting.value)));
     pairs.push("settings changed", Some(prepared.changed));
-    for note in prepared.shield.iter().flat_map(|shield| &shield.notes).chain(&prepared.notes) {
-        pairs.push("note", Some(note));
-    }
+    let notes = prepared.shield.iter().flat_map(|shield| &shield.notes).chain(&prepared.notes);
+    notes.for_each(|note| pairs.push("note", Some(note)));
     pairs
 }
 

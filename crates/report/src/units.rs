@@ -1,7 +1,7 @@
 //! Figures as people read them. No figure changes its meaning here: only unit, rounding and grouping.
 
 pub use digest::text::commas;
-pub(crate) use digest::text::{counted, each_once, grouped, list, plain, size, whole};
+pub(crate) use digest::text::{by_key, counted, each_once, grouped, list, plain, size, whole};
 use model::quantity::Unit;
 use std::collections::BTreeSet;
 
@@ -154,6 +154,12 @@ pub(crate) fn utc(ns: u64) -> String {
     let part = |from: usize, to: usize| text.get(from..to).unwrap_or("");
     let date = [part(0, 4), part(4, 6), part(6, 8)].join("-");
     format!("{date} {} UTC", [part(9, 11), part(11, 13), part(13, 15)].join(":"))
+}
+
+/// A text with a capital first letter.
+pub(crate) fn capital(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map(|first| first.to_uppercase().chain(rest).collect()).unwrap_or_default()
 }
 
 /// Escapes text for HTML and SVG, attributes included.

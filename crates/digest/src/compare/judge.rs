@@ -10,13 +10,13 @@ use crate::causes::changes;
 use crate::cells::{kind_of, mark, shown};
 use crate::combine::{by_ratio, centre, compared, mean};
 use crate::names::{asked_first, axis_title, is_baseline};
-use crate::text::{each_once, list, plain};
+use crate::text::{by_key, each_once, list, plain};
 use crate::{Mark, Metric, RunInput};
 use model::ResultDocument;
 use model::plan::{Factors, Question, default_question};
 use model::quantity::Combine;
 use stats::Judgement;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 impl Comparisons {
     /// Compares the runs of two sides or, without a second side, cells of one run. Sentences are left out, and so are gates.
@@ -439,11 +439,10 @@ fn overall(
     sample: Sample,
     options: &CompareOptions,
 ) -> Vec<Overall> {
-    let mut groups: BTreeMap<(&str, &str), Vec<&Pair<'_>>> = BTreeMap::new();
-    for (pair, _) in pairs.iter().zip(cells).filter(|(_, cell)| cell.excluded.is_none()) {
+    let groups = by_key(pairs.iter().zip(cells).filter(|(_, cell)| cell.excluded.is_none()).map(|(pair, _)| {
         let get = |name: &str| pair.factors.get(name).map_or("", String::as_str);
-        groups.entry((get("probe"), get("protocol"))).or_default().push(pair);
-    }
+        ((get("probe"), get("protocol")), pair)
+    }));
     let mut out = Vec::new();
     for ((probe, protocol), members) in groups.into_iter().filter(|(_, members)| members.len() > 1) {
         let left: Vec<&SideCell<'_>> = members.iter().map(|pair| &pair.a).collect();

@@ -1,24 +1,19 @@
 //! Footnotes: why figures are marked, the same reason of several cells told once.
 
 use crate::document::Note;
-use crate::units::counted;
+use crate::units::{by_key, counted};
 use digest::cells::Cell;
 use digest::{FindingCount, message};
-use std::collections::BTreeMap;
 
 /// Numbers the notes, the invalidating ones first, and tells each cell which are its own.
 pub(crate) fn number(cells: &mut [Cell]) -> Vec<Note> {
     type Key = (bool, String, Option<String>);
     let key = |finding: &FindingCount| -> Key { (!finding.invalid, finding.id.clone(), finding.end.clone()) };
-    let mut groups: BTreeMap<Key, Vec<(usize, FindingCount)>> = BTreeMap::new();
-    for (index, cell) in cells.iter().enumerate() {
-        for finding in &cell.info.findings {
-            groups.entry(key(finding)).or_default().push((index, finding.clone()));
-        }
-    }
+    let findings = cells.iter().enumerate().flat_map(|(index, cell)| {
+        cell.info.findings.iter().map(move |finding| (key(finding), (index, finding.clone())))
+    });
     let mut notes = Vec::new();
-    for (position, ((_, id, _), members)) in groups.into_iter().enumerate() {
-        let number = position + 1;
+    for (number, ((_, id, _), members)) in (1..).zip(by_key(findings)) {
         for (index, _) in &members {
             if let Some(cell) = cells.get_mut(*index) {
                 cell.info.notes.push(number);

@@ -1,7 +1,7 @@
 //! Kernels in words: which of them keeps its tail under load, what that costs without load, and what the policy does to it.
 
 use crate::say::Facts;
-use crate::units::{counted, list, three_digits};
+use crate::units::{capital, counted, list, three_digits};
 use digest::cells::{self, Key, kind_of};
 use digest::combine::centre;
 use digest::names::{is_baseline, label_word, rank, varying};
@@ -64,14 +64,14 @@ fn of_run(run: &RunInput, rtt: bool) -> Vec<String> {
         }
     }
     let unit = boots::unit(run.results.iter().map(|result| (result.factor("kernel"), result.boot.as_ref())));
-    let told = contexts.iter().filter_map(|(context, kernels)| {
+    let sentences = contexts.iter().filter_map(|(context, kernels)| {
         let alike = contexts.keys().filter(|other| other.probe == context.probe).map(|other| &other.others);
         sentence(context, &varying(alike), kernels, unit, rtt)
     });
-    let mut told: Vec<(bool, String)> = told.collect();
+    let mut sentences: Vec<(bool, String)> = sentences.collect();
     // What a policy for real time does comes first: there kernels differ.
-    told.sort_by_key(|(is_real_time, _)| !is_real_time);
-    let mut out: Vec<String> = told.into_iter().map(|(_, text)| text).collect();
+    sentences.sort_by_key(|(is_real_time, _)| !is_real_time);
+    let mut out: Vec<String> = sentences.into_iter().map(|(_, text)| text).collect();
     let more = out.len().saturating_sub(MOST);
     out.truncate(MOST);
     out.extend((more > 0).then(|| {
@@ -135,16 +135,15 @@ fn sentence(
     let all_have =
         |name: &&&str| whole.iter().all(|(_, of)| [idle, load].iter().all(|load| !figure(of, load, name).is_empty()));
     let tail = TAILS.iter().find(all_have)?;
-    let mut grown: Vec<(&str, (Ratio, usize))> = Vec::new();
-    for (name, of) in &whole {
-        grown.push((name, ratio(&figure(of, load, tail), &figure(of, idle, tail))?));
-    }
+    let growth = |of: &OfKernel<'_>| ratio(&figure(of, load, tail), &figure(of, idle, tail));
+    let grown: Option<Vec<_>> = whole.iter().map(|(name, of)| Some((*name, growth(of)?))).collect();
+    let mut grown = grown?;
     let words = |ratio: &(Ratio, usize)| times(ratio, unit);
     grown.sort_by(|(_, (a, _)), (_, (b, _))| a.typical.total_cmp(&b.typical));
     let any = kernels.values().flat_map(BTreeMap::values).flat_map(|of| of.boots.values().flatten()).copied();
     let kind = kind_of(&any.collect::<Vec<_>>(), rtt).title();
     let (conditions, is_real_time) = conditions(context, varying);
-    let what = format!("{}: under load {load},", capitalized(&format!("{kind}{conditions}")));
+    let what = format!("{}: under load {load},", capital(&format!("{kind}{conditions}")));
     let [(best, least), .., (worst, most)] = grown.as_slice() else {
         return (!left_out.is_empty() && kernels.len() > 1)
             .then(|| (is_real_time, format!("{what} kernels cannot be compared.{left_out}")));
@@ -184,11 +183,6 @@ fn sentence(
         format!("{what} no kernel stands out: {}", from_to())
     };
     Some((is_real_time, text + &left_out))
-}
-
-fn capitalized(text: &str) -> String {
-    let mut rest = text.chars();
-    rest.next().map(|first| first.to_uppercase().chain(rest).collect()).unwrap_or_default()
 }
 
 /// Why a kernel has no figure under both loads.
@@ -239,11 +233,11 @@ fn by_boot(of: Option<&OfLoad<'_>>, name: &str, rtt: bool) -> BTreeMap<u32, f64>
 }
 
 /// The ratio of two kernels' or loads' figures of the same boots, and how many boots there are; `None`: none in common.
-fn ratio(ours: &BTreeMap<u32, f64>, theirs: &BTreeMap<u32, f64>) -> Option<(Ratio, usize)> {
-    let both = ours.iter().filter_map(|(boot, value)| Some((*value, *theirs.get(boot)?)));
-    let (ours, theirs): (Vec<f64>, Vec<f64>) = both.unzip();
-    let ratio = stats::ratio(&ours, &theirs);
-    ratio.typical.is_finite().then_some((ratio, ours.len()))
+fn ratio(first: &BTreeMap<u32, f64>, second: &BTreeMap<u32, f64>) -> Option<(Ratio, usize)> {
+    let both = first.iter().filter_map(|(boot, value)| Some((*value, *second.get(boot)?)));
+    let (first, second): (Vec<f64>, Vec<f64>) = both.unzip();
+    let ratio = stats::ratio(&first, &second);
+    ratio.typical.is_finite().then_some((ratio, first.len()))
 }
 
 fn times((ratio, boots): &(Ratio, usize), unit: &str) -> String {

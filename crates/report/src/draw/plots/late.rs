@@ -4,7 +4,7 @@ use super::causes::{Bar, Part, cost, paint};
 use crate::causes::timed;
 use crate::draw::chart::{Area, Domain, Marks, axis_x, axis_y, base};
 use crate::draw::figure::{Figure, Item, Style};
-use crate::units::{counted, span, tick, whole};
+use crate::units::{by_key, counted, span, tick, whole};
 use model::CauseClass;
 use model::result::Outlier;
 use std::cmp::Reverse;
@@ -79,12 +79,9 @@ pub(crate) fn over_time(messages: &[Outlier], title: String) -> Option<Bar> {
     axis_x(&mut figure, &AREA, Marks::Outside, &time.labelled(tick));
     let of = messages.first().map_or("RTT", timed);
     base(&mut figure, &AREA, &format!("{of}, log scale, against the time since the first late one that is kept"));
-    let mut series: BTreeMap<CauseClass, Vec<Item>> = BTreeMap::new();
-    for ((column, row), (from_ns, own)) in squares {
-        let place = [AREA.left + column as f64 * SIDE, AREA.top + row as f64 * SIDE];
-        let (class, item) = square(from_ns, place, &own);
-        series.entry(class).or_default().push(item);
-    }
+    let series = by_key(squares.into_iter().map(|((column, row), (from_ns, own))| {
+        square(from_ns, [AREA.left + column as f64 * SIDE, AREA.top + row as f64 * SIDE], &own)
+    }));
     figure.items.extend(series.into_values().map(|items| Item::Series(String::new(), items)));
     Some(Bar { figure, parts })
 }

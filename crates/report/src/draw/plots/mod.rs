@@ -14,7 +14,7 @@ pub(crate) use shares::{functions, tails};
 pub(crate) use strips::strips;
 
 use crate::draw::figure::Figure;
-use crate::units::{size as size_word, span};
+use crate::units::{by_key, size as size_word, span};
 use digest::CellInfo;
 use digest::cells::Cell;
 use digest::names::{label_word, measured_on, rank, rate_word};
@@ -75,12 +75,8 @@ fn panels<'a>(
     for ((substrate, (_, protocol), _), (own, members)) in &groups {
         let lines: BTreeSet<usize> = members.iter().map(|cell| cell.info.colour).collect();
         let load = |cell: &Cell| cell.info.factors.get("load").cloned().unwrap_or_default();
-        let mut parts: BTreeMap<Option<(usize, String)>, Vec<&Cell>> = BTreeMap::new();
-        for cell in members {
-            let part = (lines.len() > MOST_LINES).then(|| rank("load", &load(cell)));
-            parts.entry(part).or_default().push(cell);
-        }
-        for (part, members) in parts {
+        let part = |cell: &Cell| (lines.len() > MOST_LINES).then(|| rank("load", &load(cell)));
+        for (part, members) in by_key(members.iter().map(|&cell| (part(cell), cell))) {
             let has_peer = members.iter().all(|cell| cell.info.probe.has_peer());
             let mut heading = if has_peer { protocol.to_uppercase() } else { "Timer wake-ups".to_owned() };
             for (axis, value) in own.iter().filter(|(axis, _)| varying.contains(axis)) {
@@ -101,16 +97,11 @@ fn panels<'a>(
                 let common = words.fold(first, |common, words| common.intersection(&words).copied().collect());
                 said.extend(common.into_iter().map(str::to_owned));
             }
-            for word in &said {
-                heading.push_str(&format!(", {word}"));
-            }
+            heading.extend(said.iter().map(|word| format!(", {word}")));
             if substrates.len() > 1 {
                 heading.push_str(&format!(", measured {}", measured_on(*substrate)));
             }
-            let mut lines: BTreeMap<usize, Vec<&Cell>> = BTreeMap::new();
-            for cell in members {
-                lines.entry(cell.info.colour).or_default().push(cell);
-            }
+            let lines = by_key(members.into_iter().map(|cell| (cell.info.colour, cell)));
             out.push(Panel { heading, said, lines });
         }
     }

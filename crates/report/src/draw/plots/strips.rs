@@ -4,11 +4,11 @@
 use super::{Plotted, tip};
 use crate::draw::chart::{Area, Domain, Marks, axis_x, base, sign};
 use crate::draw::figure::{Anchor, Colour, Figure, Paint, Style, Text, broken, words};
-use crate::units::{span, tick};
+use crate::units::{by_key, span, tick};
 use digest::names::{measured_on, rank};
 use digest::{CellInfo, Mark};
 use model::{Probe, Substrate};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 const WIDTH: f64 = 1120.0;
 const ROW: f64 = 24.0;
@@ -36,10 +36,7 @@ pub(crate) fn strips(plotted: &Plotted<'_>) -> Option<Figure> {
     let cells: Vec<&CellInfo> = plotted.cells.iter().map(|cell| &cell.info).filter(fit).collect();
     let kind = plotted.kind.title();
     let substrates: BTreeSet<Substrate> = cells.iter().map(|info| info.substrate).collect();
-    let mut groups: BTreeMap<(Substrate, (usize, String)), Vec<&CellInfo>> = BTreeMap::new();
-    for info in &cells {
-        groups.entry((info.substrate, rank("protocol", &info.protocol))).or_default().push(info);
-    }
+    let groups = by_key(cells.iter().map(|&info| ((info.substrate, rank("protocol", &info.protocol)), info)));
     let low = cells.iter().filter_map(|info| info.value("min")).reduce(f64::min)?.max(1.0);
     let high = cells.iter().filter_map(|info| info.value("max")).reduce(f64::max)?;
     let domain = Domain::log(low, high.max(low * 1.5));
