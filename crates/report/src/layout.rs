@@ -135,7 +135,7 @@ impl Grid {
                 out.push('\n');
             }
             if part.total(&part.floors(Breaks::Anywhere)) > total {
-                part.unband();
+                part = part.unbanded();
             }
             part.fit(total);
             for line in part.lines() {
@@ -152,31 +152,14 @@ impl Grid {
         headings.chain(bands).chain(self.rows.iter_mut().flatten())
     }
 
-    /// Bands become the first line of the headings below them.
-    pub(crate) fn unband(&mut self) {
+    /// Bands become the first line of the headings below them: Markdown has none.
+    pub(crate) fn unbanded(mut self) -> Self {
         for (first, last, text) in self.bands.drain(..).rev().flatten() {
             for column in self.columns.get_mut(first..=last).into_iter().flatten() {
                 column.heading.insert(0, text.clone());
             }
         }
-    }
-
-    /// The width that the table needs at least: its key columns beside the widest other one.
-    #[cfg(test)]
-    fn least_width(&self) -> usize {
-        let mut bare = self.clone();
-        bare.unband();
-        let floors = bare.floors(Breaks::Anywhere);
-        let keys = bare.keys().min(floors.len());
-        let rest = |column: usize| {
-            let part = bare.part(column, column + 1);
-            part.total(&part.floors(Breaks::Anywhere))
-        };
-        (keys..floors.len())
-            .map(rest)
-            .max()
-            .unwrap_or(0)
-            .max(bare.part(keys, keys).total(floors.get(..keys).unwrap_or(&[])))
+        self
     }
 
     /// Leaves out columns without a value in any row, unless these are kept.

@@ -74,36 +74,23 @@ impl Report {
             if block.published.is_none() {
                 out.push_str(&format!("{}. {}\n\n", quote(&caption(document)), quote(&fixed_line(document))));
             }
-            out.push_str(&filled_table(&unbanded(text::grid(block, document))));
+            out.push_str(&filled_table(&text::grid(block, document).unbanded()));
             out.push('\n');
         }
         for (heading, grid) in
             cell_tables::all(document).into_iter().chain(causes::of_cells(&document.cells, Hints::Beside))
         {
-            out.push_str(&format!("### {}\n\n{}\n", quote(&heading), filled_table(&unbanded(grid))));
+            out.push_str(&format!("### {}\n\n{}\n", quote(&heading), filled_table(&grid.unbanded())));
         }
-        for note in &document.notes {
-            out.push_str(&note_line(note));
-        }
-        for remark in &document.remarks {
-            out.push_str(&format!("- {}\n", quote(remark)));
-        }
+        let mark = |note: &Note| if note.invalid { "**\\!**" } else { "\\*" };
+        out.extend(document.notes.iter().map(|note| format!("- {} {}\n", mark(note), quote(&note.text))));
+        out.extend(document.remarks.iter().map(|remark| format!("- {}\n", quote(remark))));
         if !document.notes.is_empty() || !document.remarks.is_empty() {
             out.push('\n');
         }
         out.push_str(&all_cells(document));
         out
     }
-}
-
-/// Bands have no form in Markdown: the headings say it themselves.
-pub(crate) fn unbanded(mut grid: Grid) -> Grid {
-    grid.unband();
-    grid
-}
-
-fn note_line(note: &Note) -> String {
-    format!("- {} {}\n", if note.invalid { "**\\!**" } else { "\\*" }, quote(&note.text))
 }
 
 fn all_cells(document: &Document) -> String {

@@ -28,9 +28,7 @@ pub(crate) fn digest(inputs: &[RunInput], options: &Options, compared: &[Compari
     if options.reference {
         blocks.extend(published_blocks(&axes, options.rtt));
     }
-    for (axis, _) in ROW_AXES.iter().filter(|(_, always)| *always) {
-        fixed.remove(*axis);
-    }
+    fixed.retain(|name, _| !ROW_AXES.iter().any(|(axis, always)| *always && axis == name));
     remarks.extend(missing(inputs));
     let mut document = Document {
         format: crate::document::FORMAT,
@@ -90,9 +88,8 @@ fn missing(inputs: &[RunInput]) -> Vec<String> {
         if run.results.len() < steps {
             remarks.push(format!("{name}: {} of {steps} steps have a result{outcome}.", run.results.len()));
         }
-        for (cell, why) in &run.failed {
-            remarks.push(format!("{name}: no result for {}: {}", plain(cell), plain(why)));
-        }
+        let failed = run.failed.iter();
+        remarks.extend(failed.map(|(cell, why)| format!("{name}: no result for {}: {}", plain(cell), plain(why))));
         remarks.extend(run.problems.iter().map(|problem| format!("{name}: {}", plain(problem))));
     }
     remarks

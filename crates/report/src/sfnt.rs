@@ -26,9 +26,7 @@ pub struct SfntFacts {
 pub fn sfnt_text(results: &[ResultDocument], facts: &SfntFacts) -> String {
     let mut out = String::new();
     let mut say = |name: &str, value: Option<&str>| {
-        if let Some(value) = value {
-            out.push_str(&format!("# {name}: {}\n", plain(value)));
-        }
+        out.extend(value.map(|value| format!("# {name}: {}\n", plain(value))));
     };
     let first = results.first();
     let date = first.map(|result| crate::units::utc(result.started_ns));
@@ -62,11 +60,7 @@ pub fn sfnt_text(results: &[ResultDocument], facts: &SfntFacts) -> String {
         return out;
     }
     out.push_str("#\n#\tsize\tmean\tmin\tmedian\tmax\t%ile\tstddev\titer\n");
-    for result in results {
-        if let Some(row) = row(result, percentile) {
-            out.push_str(&row);
-        }
-    }
+    out.extend(results.iter().filter_map(|result| row(result, percentile)));
     out
 }
 
@@ -85,9 +79,7 @@ fn rates(results: &[ResultDocument], percentile: f64, out: &mut String) {
             out.push_str(&format!("# msgsize={}\n", result.size().unwrap_or(0)));
             out.push_str(&format!("#{}\n#{}\n", heads.join("\t"), columns.join("\t")));
         }
-        if let Some(row) = rate_row(result, percentile) {
-            out.push_str(&row);
-        }
+        out.extend(rate_row(result, percentile));
     }
 }
 

@@ -32,9 +32,7 @@ impl Printed {
         parts.retain(|part| !part.grid.rows.is_empty());
         // Without any cause these still have why nothing is known.
         parts.extend(results.iter().filter_map(causes::part));
-        for part in &mut parts {
-            part.words.extend(ladder::dashes(&part.grid));
-        }
+        parts.iter_mut().for_each(|part| part.words.extend(ladder::dashes(&part.grid)));
         let own = if first.probe.has_peer() { Role::Initiator.word() } else { "threads" };
         let ends = first.ends.iter().filter(|(role, _)| *role == Role::Initiator || first.probe.has_reflector());
         let called = |role: Role| if role == Role::Initiator { own } else { role.word() };
@@ -65,9 +63,8 @@ fn written(results: &[ResultDocument], form: Form) -> String {
     let Some(printed) = Printed::of(results) else { return NOTHING.to_owned() };
     let mut sheet = Sheet::new(form);
     sheet.put("", ["**", "**\n\n"], &printed.heading);
-    for (role, words) in &printed.ends {
-        sheet.put(&format!("  {role} "), [&format!("- {role}: "), "\n"], words);
-    }
+    let ends = printed.ends.iter();
+    ends.for_each(|(role, words)| sheet.put(&format!("  {role} "), [&format!("- {role}: "), "\n"], words));
     sheet.plain("\n", "\n");
     printed.sentences.iter().for_each(|sentence| sheet.put("", SENTENCE, sentence));
     for part in &printed.parts {
@@ -79,9 +76,7 @@ fn written(results: &[ResultDocument], form: Form) -> String {
         part.words.iter().for_each(|words| sheet.put("", ["\n", "\n"], words));
         sheet.plain("", "\n");
     }
-    for result in results {
-        sheet.plain(&(view::of(result.probe).below)(result), "");
-    }
+    results.iter().for_each(|result| sheet.plain(&(view::of(result.probe).below)(result), ""));
     sheet.plain("\n", "");
     sheet.put("", ["- ", "\n"], &printed.verdict);
     for (invalid, text) in &printed.findings {

@@ -47,8 +47,6 @@ pub fn wake_histogram(result: &ResultDocument, end_us: u32) -> Result<String, st
         *counts.get_mut(us).unwrap_or(&mut later) += bucket.count;
     }
     let mut out = String::from("\n# Histogram (µs, wake-ups of all threads)\n");
-    for (us, count) in counts.iter().enumerate() {
-        out.push_str(&format!("{us:06} {count:06}\n"));
-    }
+    out.extend(counts.iter().enumerate().map(|(us, count)| format!("{us:06} {count:06}\n")));
     Ok(out + &format!("# Histogram Overflows: {later:05}\n"))
 }

@@ -90,10 +90,7 @@ impl Report {
             out.push('\n');
             out.push_str(&answer_grid(document).text(width));
         }
-        if !answer.sentences.is_empty() {
-            out.push('\n');
-        }
-        answer.sentences.iter().for_each(|sentence| out.push_str(&paragraph("", sentence, width)));
+        out.push_str(&below(&answer.sentences, width));
         for (number, command) in answer.next.iter().enumerate() {
             let lead = if number == 0 { "Next: " } else { "      " };
             out.push_str(&format!("{lead}{command}\n"));
@@ -107,7 +104,6 @@ impl Report {
         let document = &self.document;
         let mut out = self.answer_text(width);
         out.push_str("\nDetails\n");
-        let tables = cell_tables::all(document).into_iter().chain(causes::of_cells(&document.cells, Hints::Below));
         if !document.blocks.is_empty() {
             out.push_str(&paragraph("", &format!("{}.", caption(document)), width));
         }
@@ -115,25 +111,39 @@ impl Report {
         if !fixed.is_empty() {
             out.push_str(&paragraph("", &fixed, width));
         }
-        for block in &document.blocks {
+        let blocks = document.blocks.iter().map(|block| (block.heading.clone(), grid(block, document)));
+        let tables = blocks.chain(cell_tables::all(document)).chain(causes::of_cells(&document.cells, Hints::Below));
+        tables.for_each(|(heading, grid)| {
             out.push('\n');
-            out.push_str(&paragraph("", &block.heading, width));
-            out.push_str(&grid(block, document).text(width));
-        }
-        for (heading, grid) in tables {
-            out.push('\n');
-            out.push_str(&paragraph("", &heading, width));
-            out.push_str(&grid.text(width));
-        }
-        out.push_str(&notes(document, width));
-        if !document.summary.is_empty() {
-            out.push('\n');
-            for sentence in &document.summary {
-                out.push_str(&paragraph("", sentence, width));
-            }
-        }
-        out
+            out.push_str(&(paragraph("", &heading, width) + &grid.text(width)));
+        });
+        out + &notes(document, width) + &below(&document.summary, width)
     }
+
+    /// All cells with their figures and findings as aligned plain text, a table for each group of cells that differ only in
+    /// size. The notes are those of [`Report::table_text`].
+    pub fn cells_text(&self, width: usize) -> String {
+        let same = |a: &CellInfo, b: &CellInfo| (a.row, a.probe, &a.protocol) == (b.row, b.probe, &b.protocol);
+        let table = |group: &[CellInfo]| {
+            let first = group.first()?;
+            let heading = format!(
+                "{} {} · {} · {} in µs, geometric mean of the repetitions · measured {}",
+                first.probe,
+                first.protocol,
+                first.label,
+                first.kind.title(),
+                digest::names::measured_on(first.substrate)
+            );
+            Some(paragraph("", &heading, width) + &cell_grid(group).text(width))
+        };
+        self.document.cells.chunk_by(same).filter_map(table).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Sentences below an empty line; nothing where there are none.
+fn below(sentences: &[String], width: usize) -> String {
+    let blank = if sentences.is_empty() { "" } else { "\n" };
+    sentences.iter().fold(blank.to_owned(), |out, sentence| out + &paragraph("", sentence, width))
 }
 
 pub(crate) fn answer_grid(document: &Document) -> Grid {
@@ -158,51 +168,13 @@ fn notes(document: &Document, width: usize) -> String {
     if !document.notes.is_empty() || !document.remarks.is_empty() {
         out.push('\n');
     }
-    if document.notes.iter().any(|note| note.invalid) {
-        out.push_str("! invalid:\n");
-    }
-    for note in document.notes.iter().filter(|note| note.invalid) {
-        out.push_str(&paragraph(&format!("  !{} ", note.number), &note.text, width));
-    }
-    if document.notes.iter().any(|note| !note.invalid) {
-        out.push_str("* disturbed; part of the truth:\n");
-    }
-    for note in document.notes.iter().filter(|note| !note.invalid) {
-        out.push_str(&paragraph("  ", &note.text, width));
-    }
-    for remark in &document.remarks {
-        out.push_str(&paragraph("", remark, width));
-    }
+    let (invalid, disturbed): (Vec<&Note>, Vec<&Note>) = document.notes.iter().partition(|note| note.invalid);
+    out.push_str(if invalid.is_empty() { "" } else { "! invalid:\n" });
+    out.extend(invalid.iter().map(|note| paragraph(&format!("  !{} ", note.number), &note.text, width)));
+    out.push_str(if disturbed.is_empty() { "" } else { "* disturbed; part of the truth:\n" });
+    out.extend(disturbed.iter().map(|note| paragraph("  ", &note.text, width)));
+    out.extend(document.remarks.iter().map(|remark| paragraph("", remark, width)));
     out
-}
-
-impl Report {
-    /// All cells with their figures and findings as aligned plain text, a table for each group of cells that differ only in
-    /// size. The notes are those of [`Report::table_text`].
-    pub fn cells_text(&self, width: usize) -> String {
-        let mut out = String::new();
-        let mut cells = self.document.cells.as_slice();
-        while let Some(first) = cells.first() {
-            let same =
-                |info: &CellInfo| (info.row, info.probe, &info.protocol) == (first.row, first.probe, &first.protocol);
-            let (group, rest) = cells.split_at(cells.iter().take_while(|info| same(info)).count());
-            cells = rest;
-            if !out.is_empty() {
-                out.push('\n');
-            }
-            let heading = format!(
-                "{} {} · {} · {} in µs, geometric mean of the repetitions · measured {}",
-                first.probe,
-                first.protocol,
-                first.label,
-                first.kind.title(),
-                digest::names::measured_on(first.substrate)
-            );
-            out.push_str(&paragraph("", &heading, width));
-            out.push_str(&cell_grid(group).text(width));
-        }
-        out
-    }
 }
 
 fn cell_grid(group: &[CellInfo]) -> Grid {

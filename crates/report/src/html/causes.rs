@@ -6,7 +6,6 @@ use crate::Report;
 use crate::causes::{Hints, sentences, table, timed, title};
 use crate::draw::plots::causes::{Bar, Part, shares, square, way};
 use crate::draw::plots::late::over_time;
-use crate::markdown::unbanded;
 use crate::units::span;
 use digest::RunInput;
 use digest::cells::Cell;
@@ -29,7 +28,7 @@ fn section(number: usize, cell: &Cell, run: &RunInput, room: &mut usize) -> Opti
     let info = &cell.info;
     let explanation = info.explanation.as_ref()?;
     let name = format!("{}, {}", digest::message(info.probe, &info.protocol, info.size_bytes), info.label);
-    let grid = unbanded(table(explanation, MOST, Hints::Beside));
+    let grid = table(explanation, MOST, Hints::Beside).unbanded();
     let heads: Vec<(String, bool)> =
         grid.columns.iter().map(|column| (column.heading.join(" ").trim().to_owned(), column.right)).collect();
     let drawn = shares(explanation, format!("Classes of causes, {name}")).map(|of| bar(&of));

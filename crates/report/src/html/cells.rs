@@ -6,7 +6,6 @@ use crate::columns::{Room, heading, text};
 use crate::document::Document;
 use crate::draw::chart;
 use crate::layout::Grid;
-use crate::markdown::unbanded;
 use crate::say::summary_pace::REACHED;
 use crate::units::{each_once, figure, grouped, spans};
 use crate::{beside, boot_tables};
@@ -124,7 +123,7 @@ pub(super) fn grids(document: &Document) -> Vec<Value> {
 }
 
 fn table([name, about]: [&str; 2], grid: Grid) -> Value {
-    let grid = unbanded(grid);
+    let grid = grid.unbanded();
     let lines = |heading: Vec<String>| heading.into_iter().filter(|line| !line.is_empty()).collect();
     let heads: Vec<Vec<String>> = grid.columns.into_iter().map(|column| lines(column.heading)).collect();
     context! { name, about, heads, rows => grid.rows }
