@@ -19,13 +19,12 @@ impl Log {
     /// Begins a log; interval times count from `started_ns` (wall clock since 1970; 0 when not known).
     pub(crate) fn new(started_ns: u64) -> Self {
         let start = seconds(started_ns);
-        let mut text = String::new();
-        text.push_str("#[Histogram log format version 1.3]\n");
-        text.push_str("#[Logged with windhover; values are ns; rtt is the round trip, not halved]\n");
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "#[StartTime: {start:.3} (seconds since epoch)]");
-        let _ = writeln!(text, "#[BaseTime: {start:.3} (seconds since epoch)]");
-        let _ = writeln!(text, "#[MaxValueDivisor: {MAX_DIVISOR:.3}]");
+        let text = format!(
+            "#[Histogram log format version 1.3]\n\
+            #[Logged with windhover; values are ns; rtt is the round trip, not halved]\n\
+            #[StartTime: {start:.3} (seconds since epoch)]\n#[BaseTime: {start:.3} (seconds since epoch)]\n\
+            #[MaxValueDivisor: {MAX_DIVISOR:.3}]\n"
+        );
         Self { text }
     }
 
@@ -33,6 +32,7 @@ impl Log {
     pub(crate) fn add(&mut self, tag: &str, start_ns: u64, length_ns: u64, histogram: &Histogram) {
         if let (Some(max), Ok(encoded)) = (histogram.max(), histogram.to_base64_v2()) {
             let (start, length, max) = (seconds(start_ns), seconds(length_ns), max as f64 / MAX_DIVISOR);
+            // Writing to a String cannot fail.
             let _ = writeln!(self.text, "Tag={tag},{start:.3},{length:.3},{max:.6},{encoded}");
         }
     }
@@ -55,12 +55,6 @@ impl Log {
         } else {
             lines.truncate(begun);
         }
-    }
-
-    /// Puts the head of the log before lines that were gathered.
-    pub(crate) fn with_lines(self, mut lines: String) -> String {
-        lines.insert_str(0, &self.text);
-        lines
     }
 
     pub(crate) fn text(self) -> String {

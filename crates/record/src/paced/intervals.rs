@@ -1,9 +1,8 @@
 //! Figures by interval: series, the interval log, and the live view.
 //!
-//! The times of an interval's messages are counted by when they were *due*, numbers by when they were *sent*: so a stall
-//! of the sender is a gap in the numbers and a wedge in the times. Messages come in the order that their fate was
-//! known, so intervals stay open until none of their messages can be missing: when something sent after the last of
-//! them is a time-out old. What comes later all the same is added to the log as one more line of its interval.
+//! Times are counted by when their message was *due*, numbers by when it was *sent*: a stall of the sender is a gap in the numbers
+//! and a wedge in the times. An interval stays open until something sent after its last message is a time-out old; what comes later
+//! is one more line of it in the log.
 
 use crate::hlog::Log;
 use model::result::{Series, SeriesQuantity};
@@ -57,13 +56,10 @@ struct OpenInterval {
     tallies: Option<Box<[Tallies]>>,
     /// Messages sent in it, whatever is known of them, each reflector counted: for the live view.
     begun: u64,
-    sent: u64,
-    received: u64,
-    lost: u64,
     /// When the first of the messages due in it was sent, in ticks, as far as seen.
     first_sent: Option<u64>,
-    rtt_max_ns: u64,
-    least_late_ns: Option<u64>,
+    /// Its counts, and the extremes of its times; the rest is known when it is closed.
+    so_far: ClosedInterval,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -133,7 +129,8 @@ pub(super) struct Intervals {
     log_bytes: usize,
     log_step: usize,
     stragglers: BTreeMap<u64, Box<[Tallies]>>,
-    reports: VecDeque<LiveInterval>,
+    /// What was closed and not taken yet, the oldest first.
+    pub(super) reports: VecDeque<LiveInterval>,
     /// The first interval that was not reported yet, and those that were reported before all was known of them.
     next_report: u64,
     unsettled: VecDeque<u64>,
@@ -154,9 +151,23 @@ fn tallies(peers: usize) -> Box<[Tallies]> {
     (0..peers).map(|_| Tallies::default()).collect()
 }
 
+#[inline]
+fn record(each: &mut [Tallies], message: &IntervalMessage) {
+    let Some([rtt, intended, lateness]) = each.get_mut(message.peer) else { return };
+    lateness.record(message.lateness_ns);
+    if let MessageOutcome::Answered { rtt_ns, intended_ns } = message.outcome {
+        rtt.record(rtt_ns);
+        intended.record(intended_ns);
+    }
+}
+
+fn add(each: &[Tallies], sums: &mut [Tallies]) {
+    let pairs = each.iter().flatten().zip(sums.iter_mut().flatten());
+    pairs.for_each(|(tally, sum)| tally.add_to(sum));
+}
+
 impl Intervals {
-    /// Of intervals of `length_ns`, for the reflectors with these names; an interval waits `wait` ticks for its last
-    /// messages.
+    /// Intervals of `length_ns` for these reflectors; each waits `wait` ticks for its last messages.
     pub(super) fn new(length_ns: u64, wait: u64, hosts: &[String]) -> Self {
         let several = hosts.len() > 1;
         let tags = hosts.iter().map(|host| {
@@ -217,16 +228,11 @@ impl Intervals {
             }
         }
         let Some(open) = at.and_then(|at| self.open.get_mut(at)) else { return };
-        open.least_late_ns = least(open.least_late_ns, Some(message.lateness_ns));
-        let each = open.tallies.get_or_insert_with(|| self.spare.pop().unwrap_or_else(|| tallies(peers)));
-        if let Some(of_peer) = each.get_mut(message.peer) {
-            of_peer[2].record(message.lateness_ns);
-            if let MessageOutcome::Answered { rtt_ns, intended_ns } = message.outcome {
-                of_peer[0].record(rtt_ns);
-                of_peer[1].record(intended_ns);
-                open.rtt_max_ns = open.rtt_max_ns.max(rtt_ns);
-            }
+        open.so_far.least_late_ns = least(open.so_far.least_late_ns, Some(message.lateness_ns));
+        if let MessageOutcome::Answered { rtt_ns, .. } = message.outcome {
+            open.so_far.rtt_max_ns = open.so_far.rtt_max_ns.max(rtt_ns);
         }
+        record(open.tallies.get_or_insert_with(|| self.spare.pop().unwrap_or_else(|| tallies(peers))), message);
     }
 
     /// Opens intervals up to this one.
@@ -255,25 +261,18 @@ impl Intervals {
     /// Counts what became of a message in the interval that it was sent in.
     #[inline]
     fn count(&mut self, index: u64, message: &IntervalMessage) {
-        let outcome = message.outcome;
-        let (received, lost) = (
-            u64::from(matches!(outcome, MessageOutcome::Answered { .. })),
-            u64::from(matches!(outcome, MessageOutcome::Lost)),
-        );
-        if lost > 0 && !self.lost_of.is_empty() {
+        let is_lost = matches!(message.outcome, MessageOutcome::Lost);
+        if is_lost && !self.lost_of.is_empty() {
             self.count_loss(index, message.peer);
         }
         let at = index.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
-        if let Some(open) = at.and_then(|at| self.open.get_mut(at)) {
-            open.sent += 1;
-            open.received += received;
-            open.lost += lost;
-        } else {
-            let slot = self.slot(index);
-            slot.sent += 1;
-            slot.received += received;
-            slot.lost += lost;
-        }
+        let counts = match at.filter(|at| *at < self.open.len()) {
+            Some(at) => &mut self.open[at].so_far,
+            None => self.slot(index),
+        };
+        counts.sent += 1;
+        counts.received += u64::from(matches!(message.outcome, MessageOutcome::Answered { .. }));
+        counts.lost += u64::from(is_lost);
     }
 
     /// A message that one of several reflectors did not answer.
@@ -303,14 +302,7 @@ impl Intervals {
         }
         slot.lateness_p99_ns = between(slot.lateness_p99_ns, slot.due, message.lateness_ns, 1);
         slot.due += 1;
-        let each = self.stragglers.entry(index).or_insert_with(|| tallies(peers));
-        if let Some(of_peer) = each.get_mut(message.peer) {
-            of_peer[2].record(message.lateness_ns);
-            if let MessageOutcome::Answered { rtt_ns, intended_ns } = message.outcome {
-                of_peer[0].record(rtt_ns);
-                of_peer[1].record(intended_ns);
-            }
-        }
+        record(self.stragglers.entry(index).or_insert_with(|| tallies(peers)), message);
         if self.stragglers.len() > MOST_STRAGGLERS
             && let Some((index, each)) = self.stragglers.pop_first()
         {
@@ -341,8 +333,7 @@ impl Intervals {
         &mut self.slots[at]
     }
 
-    /// Finds out when the oldest open interval is complete: messages leave in the order that they are due, so once
-    /// something due later was sent, all of the interval were.
+    /// When the oldest open interval is complete: messages leave in the order that they are due, so once a later one was sent.
     fn set_close(&mut self) {
         let later = self.open.iter().skip(1).find_map(|open| open.first_sent);
         self.close_from = later.map_or(u64::MAX, |sent| sent.saturating_add(self.wait));
@@ -360,14 +351,7 @@ impl Intervals {
         let Some(open) = self.open.pop_front() else { return };
         let index = self.first;
         self.first += 1;
-        let mut slot = ClosedInterval {
-            sent: open.sent,
-            received: open.received,
-            lost: open.lost,
-            rtt_max_ns: open.rtt_max_ns,
-            least_late_ns: open.least_late_ns,
-            ..ClosedInterval::default()
-        };
+        let mut slot = open.so_far;
         let report = LiveInterval { settled: true, ..self.view(index, &open) };
         if let Some(each) = open.tallies {
             (slot.answers, slot.due) = (answers(&each), due(&each));
@@ -388,29 +372,28 @@ impl Intervals {
 
     /// What an open interval looks like now.
     fn view(&mut self, index: u64, open: &OpenInterval) -> LiveInterval {
-        let begun = open.begun.max(open.sent);
+        let so_far = &open.so_far;
+        let begun = open.begun.max(so_far.sent);
         let mut view = LiveInterval {
             at_ns: index.saturating_mul(self.length_ns),
             interval_ns: self.length_ns,
             sent: begun,
-            received: open.received,
-            lost: open.lost,
-            open: begun - open.sent,
+            received: so_far.received,
+            lost: so_far.lost,
+            open: begun - so_far.sent,
             ..LiveInterval::default()
         };
         let Some(each) = &open.tallies else { return view };
-        let all = match &**each {
+        let [rtt, intended, lateness] = match &**each {
             [only] => only,
             several => {
                 self.scratch.iter_mut().for_each(CoarseTally::clear);
-                for of_peer in several {
-                    of_peer.iter().zip(&mut self.scratch).for_each(|(tally, sum)| tally.add_to(sum));
-                }
+                let sums = std::slice::from_mut(&mut self.scratch);
+                several.iter().for_each(|of_peer| add(std::slice::from_ref(of_peer), sums));
                 &self.scratch
             }
         };
-        let [rtt, intended, lateness] = all;
-        view.rtt_max_ns = (rtt.total() > 0).then_some(open.rtt_max_ns);
+        view.rtt_max_ns = (rtt.total() > 0).then_some(so_far.rtt_max_ns);
         // The tally knows only the bucket of its largest.
         let at_most = |quantile: Option<u64>| quantile.min(view.rtt_max_ns);
         (view.rtt_p50_ns, view.rtt_p99_ns) = (at_most(rtt.quantile(0.5)), at_most(rtt.quantile(0.99)));
@@ -426,8 +409,7 @@ impl Intervals {
         self.reports.push_back(report);
     }
 
-    /// A message was sent at `sent_ns`, later than those before, to so many reflectors; what becomes of it is reported by
-    /// [`Intervals::take`].
+    /// A message was sent at `sent_ns`, later than those before, to so many reflectors; [`Intervals::take`] has its outcome.
     #[inline]
     pub(super) fn begin(&mut self, sent_ns: u64, messages: u64) {
         if sent_ns >= self.sending.1 {
@@ -441,9 +423,8 @@ impl Intervals {
         }
     }
 
-    /// Tells intervals that are over at `now_ns`, in ns since the first message was due: at once where all is known of
-    /// what was due before `known_ns`, else half an interval later; and those that were reported so, once all is known. With
-    /// `all_sent` nothing more will be sent.
+    /// Reports intervals that are over at `now_ns` (ns since the first message was due): at once where all due before `known_ns` is
+    /// known, else after half an interval and once more when it is. With `all_sent` nothing more will be sent.
     pub(super) fn look(&mut self, now_ns: u64, known_ns: u64, all_sent: bool) {
         let end = |index: u64, length_ns: u64| (index + 1).saturating_mul(length_ns);
         while self.unsettled.front().is_some_and(|&index| end(index, self.length_ns) <= known_ns) {
@@ -469,22 +450,12 @@ impl Intervals {
 
     fn report_open(&mut self, index: u64, settled: bool) {
         let at = index.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
-        let mut report = match at.and_then(|at| self.open.get_mut(at)).map(std::mem::take) {
-            Some(open) => {
-                let view = self.view(index, &open);
-                if let Some(place) = at.and_then(|at| self.open.get_mut(at)) {
-                    *place = open;
-                }
-                view
-            }
-            // Nothing was sent in it so far.
-            None => LiveInterval {
-                at_ns: index.saturating_mul(self.length_ns),
-                interval_ns: self.length_ns,
-                ..LiveInterval::default()
-            },
-        };
-        report.settled = settled;
+        // Where there is none nothing was sent in it so far.
+        let open = at.and_then(|at| self.open.get_mut(at)).map(std::mem::take).unwrap_or_default();
+        let report = LiveInterval { settled, ..self.view(index, &open) };
+        if let Some(place) = at.and_then(|at| self.open.get_mut(at)) {
+            *place = open;
+        }
         self.report(report);
     }
 
@@ -496,9 +467,7 @@ impl Intervals {
         if self.grouped == 1 {
             self.write(index, 1, &each);
         } else if let Some((_, group)) = &mut self.group {
-            for (of_peer, sums) in each.iter().zip(group) {
-                of_peer.iter().zip(sums).for_each(|(tally, sum)| tally.add_to(sum));
-            }
+            add(&each, group);
         } else {
             self.group = Some((index / self.grouped * self.grouped, each));
             return;
@@ -528,11 +497,6 @@ impl Intervals {
             self.grouped *= 2;
             self.log_bytes += self.log_step;
         }
-    }
-
-    /// What was closed since the last call, oldest first.
-    pub(super) fn take_reports(&mut self) -> impl Iterator<Item = LiveInterval> + '_ {
-        self.reports.drain(..)
     }
 
     pub(super) fn end(&mut self) {
@@ -573,8 +537,7 @@ impl Intervals {
         (series, self.lines)
     }
 
-    /// After [`Intervals::end`]: smallest lateness of the intervals that messages were due in, in their order, and how
-    /// long each lasts.
+    /// After [`Intervals::end`]: the length of an interval, and the smallest lateness of each that messages were due in.
     pub(super) fn least_lateness(&self) -> (u64, impl DoubleEndedIterator<Item = u64> + '_) {
         let due = self.slots.iter().filter_map(|slot| slot.least_late_ns);
         (self.length_ns.saturating_mul(self.joined), due)

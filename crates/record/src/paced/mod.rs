@@ -1,7 +1,5 @@
-//! The recorder of `pace`: messages of a schedule, many in flight, in the order in which their outcome became known.
-//!
-//! It runs beside the measurement on a thread of its own, so it may take memory, at the ends of intervals mostly. The
-//! figures of all messages are kept as [`Recorder`](crate::Recorder) keeps them; what happened when is kept by interval.
+//! The recorder of `pace`: messages of a schedule, many in flight, in the order in which their outcome became known. It runs beside
+//! the measurement on a thread of its own, so it may take memory. What happened when is kept by interval.
 
 mod config;
 mod estimate;
@@ -142,8 +140,7 @@ impl Paced {
         }
     }
 
-    /// When the schedule's first message is due, in ticks: what all times are counted from. To be called before the
-    /// first sample; else it is guessed from that.
+    /// When the schedule's first message is due, in ticks. To be called before the first sample; else it is guessed from that.
     pub fn begin(&mut self, first_intended: u64) {
         self.first = Some(first_intended);
     }
@@ -356,8 +353,7 @@ impl Paced {
         self.intervals.begin(due_ns.saturating_add(rate.ns(sent.saturating_sub(intended))), messages);
     }
 
-    /// Reports the intervals that are over at the tick `now`, for [`Self::intervals`]. All is known of the messages that were
-    /// due before the tick `known`; with `all_sent` no more will be sent.
+    /// Reports the intervals that are over at the tick `now`; all due before the tick `known` is known. See [`Self::intervals`].
     pub fn look(&mut self, now: u64, known: u64, all_sent: bool) {
         let Some(first) = self.first else { return };
         let since = |tick: u64| self.config.rate.ns(tick.saturating_sub(first));
@@ -377,11 +373,10 @@ impl Paced {
         }
     }
 
-    /// What [`Self::look`] told since the last call, oldest first (the latest 600); intervals that it was not asked for are
-    /// told when they are closed, about a time-out after their end.
+    /// What [`Self::look`] reported since the last call, oldest first (the latest 600); other intervals come when they are closed.
     pub fn intervals(&mut self) -> Vec<LiveInterval> {
         let (size, asked_pps) = (self.config.size, Some(self.config.asked_pps));
-        self.intervals.take_reports().map(|report| LiveInterval { size, asked_pps, ..report }).collect()
+        self.intervals.reports.drain(..).map(|report| LiveInterval { size, asked_pps, ..report }).collect()
     }
 
     /// How a message was repaired, as the receivers tell at the end; before [`Self::finish`].
@@ -406,13 +401,6 @@ impl Paced {
         self.peers.iter().map(|peer| peer.counts.lost).sum()
     }
 
-    /// The messages of all reflectors.
-    fn counts(&self) -> MessageCounts {
-        let mut counts = MessageCounts::default();
-        self.peers.iter().for_each(|peer| counts.add(&peer.counts));
-        counts
-    }
-
     fn reflectors(&self, first_tick: u64) -> Vec<ReflectorReport> {
         let (rate, kind) = (self.config.rate, self.config.kind);
         let report = |(named, peer): (&PacedPeer, &Peer)| {
@@ -430,8 +418,7 @@ impl Paced {
         self.config.peers.iter().zip(&self.peers).map(report).collect()
     }
 
-    /// Makes figures of all samples; [`Recorded::pace`] is there. With a clock map, outliers and the log get wall-clock
-    /// times.
+    /// Makes figures of all samples; [`Recorded::pace`] is there. With a clock map outliers and log have wall-clock times.
     pub fn finish(mut self, clock: Option<&ClockMap>) -> Recorded {
         let (rate, kind) = (self.config.rate, self.config.kind);
         let times = Times::new(rate, self.first, clock);
@@ -443,7 +430,8 @@ impl Paced {
         let several = self.peers.len() > 1;
         let one_way = |peer: &Peer| peer.one_way.as_ref().and_then(|one| one.report(rate, first_tick));
         let reflectors = if several { self.reflectors(first_tick) } else { Vec::new() };
-        let counts = self.counts();
+        let mut counts = MessageCounts::default();
+        self.peers.iter().for_each(|peer| counts.add(&peer.counts));
         let (kept, outliers_dropped) = outliers::merged(self.outliers);
         let repaired = self.repairs.as_ref().map(|repairs| repairs.by_message()).unwrap_or_default();
         let outliers = kept.iter().map(|kept| {
@@ -499,7 +487,7 @@ impl Paced {
             outliers_dropped,
             histogram: self.rtt.histogram,
             moments: self.rtt.moments,
-            hlog: Log::new(times.started_ns).with_lines(lines),
+            hlog: Log::new(times.started_ns).text() + &lines,
             stalls,
             slow,
             raw,
@@ -513,8 +501,7 @@ impl Paced {
         }
     }
 
-    /// Whether the sender ever caught up towards the end: an interval in which even the promptest message was later than
-    /// a distance of the schedule was spent in arrears.
+    /// Whether the sender caught up towards the end: in arrears even the promptest message of an interval is a distance late.
     fn arrears(&self) -> Arrears {
         let (length_ns, least) = self.intervals.least_lateness();
         let mut arrears = Arrears::default();
@@ -528,8 +515,7 @@ impl Paced {
         arrears
     }
 
-    /// By how much the schedule delayed the last message at random. It is no part of what the messages lasted, as what they are
-    /// counted from is not delayed.
+    /// The random delay of the last message's schedule, which is no part of what the messages lasted.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "never negative; `as` saturates")]
     fn last_delay_ns(&self, first_tick: u64) -> u64 {
         if !self.config.random_delay {
