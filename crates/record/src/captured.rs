@@ -1,7 +1,5 @@
-//! What captured messages and captured PGM packets have in common: points, times, numbers that are missing, and the
-//! questions that answers belong to.
-//!
-//! A packet may be seen twice on one machine, leaving and arriving (loopback). Both are *points*.
+//! What captured messages and PGM packets have in common: points, times, missing numbers, and the questions of answers. A packet
+//! may be seen twice on one machine, leaving and arriving (loopback): both are *points*.
 
 use stats::Histogram;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,8 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const MOST_WAITING: usize = 1 << 16;
 /// Sessions and points whose answers are looked for.
 const MOST_SESSIONS: usize = 256;
-/// Ranges of missing numbers that are remembered at a point, the lowest are then lost for good; and numbers before the
-/// first.
+/// Ranges of missing numbers remembered at a point; the lowest, and numbers before the first, are then lost for good.
 const MOST_RANGES: usize = 4096;
 /// Numbers that jump further begin anew: another session, or no numbers of ours.
 pub(crate) const JUMP: u64 = 1 << 20;
@@ -192,8 +189,8 @@ impl Questions {
         }
     }
 
-    /// The time that an answer of `who` ends. An answer that arrives belongs to a question that left (a round trip), one
-    /// that leaves to a question that arrived (a turnaround). With `several` answers the question stays.
+    /// The time that an answer of `who` ends: a round trip where it arrives, a turnaround where it leaves. With `several` answers the
+    /// question stays.
     pub(crate) fn answer(
         &mut self,
         who: u32,

@@ -5,10 +5,8 @@ use crate::recorder::{SLOW_MEDIANS, SLOW_NS};
 use model::result::LatencyCorrected;
 use model::{LatencyKind, Probe, ProbeSpec};
 
-/// What an open loop with the same distance of messages would have seen; nothing where there is a schedule, which says it
-/// itself, and where nothing came back.
-///
-/// See [`LatencyCorrected`] for the formula. The interval is the median round trip with the gap between rounds.
+/// What an open loop with the same distance of messages would have seen, see [`LatencyCorrected`]; the distance is the median round
+/// trip with the gap. `None` where there is a schedule, which says it itself, and where nothing came back.
 pub fn corrected(spec: &ProbeSpec, recorded: &Recorded) -> Option<LatencyCorrected> {
     // Of `wake` each deadline has its own figure.
     if recorded.schedule.is_some() || spec.probe() == Probe::Wake {

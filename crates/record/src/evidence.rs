@@ -42,8 +42,7 @@ impl<'a> EndEvidence<'a> {
 pub struct PathFacts<'a> {
     /// Whether the kernel delivers to the peer's address locally: it is an address of this network namespace.
     pub is_local: bool,
-    /// Whether nobody claims that there is a network between the ends: the target is in 127.0.0.0/8 or is ::1, the
-    /// lab is `loopback`, or the protocol never leaves a machine (pipe, unix).
+    /// Nobody claims a network between the ends: a loopback target, the lab `loopback`, or a protocol within a machine.
     pub loopback_intended: bool,
     /// The peer's data address, for the sentence.
     pub peer: &'a str,
@@ -63,8 +62,7 @@ pub struct Evidence<'a> {
     /// What was recorded of timed messages; absent for a stream, which times none.
     pub recorded: Option<&'a Recorded>,
     pub path: PathFacts<'a>,
-    /// Findings that others made already: the reflector's, and a refused lock of memory, which is kept only where page faults
-    /// did harm.
+    /// Findings that others made: the reflector's, and a refused memory lock, kept only where page faults did harm.
     pub found: &'a [Finding],
     /// Full width of the 95 % interval that the stop rule asked about, in percent, where it is not that of the median:
     /// transactions a second for rr. Absent: that of the median is taken from what was recorded.

@@ -3,8 +3,7 @@
 use model::{Latency, LatencyKind};
 use stats::{BatchIntervals, Histogram, Moments};
 
-/// One distribution being recorded: exact moments, the histogram, batches for the intervals. [`Distribution::record`]
-/// does not allocate.
+/// One distribution being recorded. [`Distribution::record`] does not allocate.
 #[derive(Debug, Clone, Default)]
 pub struct Distribution {
     /// Exact moments, in ns.

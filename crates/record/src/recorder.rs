@@ -104,8 +104,7 @@ pub struct Schedule {
     pub intended: Histogram,
     /// Actual less intended send time.
     pub lateness: Histogram,
-    /// Actual send time less the time from which nothing but the sender itself was in the way: the intended time, or the
-    /// end of the round before (its answer, or its time-out) if that was later.
+    /// Send time less the intended time, or the end of the round before if that was later: what the sender alone delayed.
     pub own_lateness: Histogram,
 }
 
@@ -346,9 +345,8 @@ impl Recorder {
         self.series.latest()
     }
 
-    /// Full width of the 95 % confidence interval of the median so far, in percent of the median: what the stop rule's
-    /// `interval_percent` is compared with. `None` while there are too few messages. Does not allocate; takes some
-    /// tens of µs, so ask once a batch.
+    /// Full width of the 95 % interval of the median so far, in percent of it: what `interval_percent` is compared with. `None` with too
+    /// few messages. Does not allocate; takes some tens of µs.
     pub fn interval_percent(&self) -> Option<f64> {
         let [low, high] = self.batches.median_interval(|q| self.series.bucket_at(q)).ok()?;
         let median = self.series.bucket_at(0.5)?.high_ns;

@@ -1,9 +1,7 @@
 //! What the receiving end of a stream counts, and what becomes of both ends' counts.
 //!
-//! A [`FlowCounter`] takes the numbers of one flow's datagrams as they come. It keeps the highest number and a window of
-//! the last [`WINDOW`] ones, so that each datagram is known for what it is: new, late (after a later one) or come again.
-//! Loss is what never came: a late datagram is no longer lost in the interval that its number belongs to, one that comes
-//! again changes nothing, so loss is never negative.
+//! A [`FlowCounter`] keeps the highest number and a window of the last [`WINDOW`] ones, so each datagram is new, late (after a later
+//! one) or come again. A late one is no longer lost in the interval of its number, so loss is never negative.
 
 mod merge;
 mod report;
@@ -50,8 +48,7 @@ fn add(sum: &mut StreamInterval, one: &StreamInterval) {
     sum.duplicated += one.duplicated;
 }
 
-/// Interarrival jitter, RFC 3550 section 6.4.1: J += (|D| - J) / 16, where D is the difference of two datagrams'
-/// transit times. The clocks of both ends need not agree.
+/// Interarrival jitter, RFC 3550 section 6.4.1: J += (|D| - J) / 16, D the difference of two transit times.
 #[derive(Debug, Clone, Copy, Default)]
 struct Jitter {
     transit: Option<u64>,
@@ -115,8 +112,7 @@ impl FlowCounter {
         self.first_ns.is_some()
     }
 
-    /// The stream's first arrival over all flows, from which intervals are counted. Call it once, before the first
-    /// [`FlowCounter::arrived`].
+    /// The stream's first arrival over all flows. Call it once, before the first [`FlowCounter::arrived`].
     pub fn begin(&mut self, origin_ns: u64, now_ns: u64) {
         self.first_ns = Some(now_ns);
         self.end_ns = origin_ns.saturating_add(self.counts.interval_ns);

@@ -1,7 +1,5 @@
-//! Captured messages to times between them: to the one before, to the question that an answer belongs to, and the
-//! numbers that are missing. Pure; the capture's own clock is all the time there is.
-//!
-//! Messages are only compared with messages of their own point (`captured`), but for answers.
+//! Captured messages to times between them: to the one before, to the question of an answer, and the numbers that are missing, by the
+//! capture's own clock. Messages are only compared with those of their own point (`captured`), but for answers.
 
 use crate::captured::{self, Questions, SeenNumbers, Time, between, signed_between};
 pub use crate::captured::{Order, Span};

@@ -18,14 +18,12 @@ const CLOCK_SPAN_NS: u64 = 10_000_000;
 /// Other tasks' share of the measuring CPU, in percent, and their time, both to be exceeded.
 const OTHER_TASKS_PERCENT: f64 = 1.0;
 const OTHER_TASKS_NS: u64 = 1_000_000;
-/// Steal, likewise; the hypervisor takes the CPU in few long pieces, so less of it matters. One 10 ms tick of /proc/stat
-/// alone is as likely rounding as a fact.
+/// Steal, likewise; one 10 ms tick of /proc/stat alone is as likely rounding as a fact.
 const STEAL_PERCENT: f64 = 0.1;
 const STEAL_NS: u64 = TICK_NS;
 /// What /proc/stat counts in.
 const TICK_NS: u64 = 10_000_000;
-/// A minor fault costs 0.5 to 5 µs, and in a virtual machine or while the kernel moves the page some tens; no more than this.
-/// What a major one costs is up to the disk: it counts as the whole time.
+/// Most that a minor fault costs (0.5 to 5 µs, tens in a virtual machine). A major one counts as the whole time.
 const MINOR_FAULT_NS: u64 = 100_000;
 /// Coefficient of variation of a load's work above which it was not even.
 const LOAD_CV: f64 = 0.5;
@@ -35,8 +33,7 @@ const OWN_LATE_PERCENT: f64 = 1.0;
 const HELD_UP_PERCENT: f64 = 1.0;
 /// Share of the time that a closed loop may spend in stalls, in percent.
 const STALLED_PERCENT: f64 = 1.0;
-/// Share of the time of a closed loop that may go into time-outs, in percent: beyond it the figures are of the time-out
-/// that was set, and the answered messages are the lucky ones.
+/// Share of a closed loop's time that may go into time-outs, in percent: beyond it the figures are of the time-out.
 const TIMED_OUT_PERCENT: f64 = 50.0;
 /// Names in one finding.
 const NAMES: usize = 3;
@@ -218,8 +215,7 @@ fn faults(evidence: &Evidence<'_>, end: &EndEvidence<'_>) -> Option<(String, Los
     Some((detail, LostTime { total_ns, longest_ns, of_ns: usage.elapsed_ns }))
 }
 
-/// A library that LD_PRELOAD names and the loader could not load: it warns on stderr and goes on with the kernel's stack,
-/// so the figure would stand under a wrong name.
+/// A library of LD_PRELOAD that the loader could not load: it goes on with the kernel's stack, under the wrong name.
 fn not_loaded(end: &EndEvidence<'_>) -> Option<String> {
     let missing = end.preloads.iter().filter(|preload| !preload.loaded).map(|preload| preload.library.as_str());
     let libraries = some_of(&missing.collect::<Vec<_>>())?;
@@ -274,10 +270,8 @@ fn some_of(names: &[&str]) -> Option<String> {
     }
 }
 
-/// Whether messages left when the schedule wanted them to. A message that leaves half an interval late is nearer to the
-/// next one's time than to its own: what was measured is another schedule. The yardstick is the interval and not the
-/// latency, because a sleeping sender wakes up tens of µs late, as long as a whole round trip on a fast network, and is
-/// in time all the same. What it waits for the answer before is the path's doing and no fault of the sender.
+/// Whether messages left when the schedule wanted them to. One half an interval late is nearer to the next one's time: what was
+/// measured is another schedule. Not the latency is compared with, as a sleeping sender in time may be as late as a fast round trip.
 fn schedule(evidence: &Evidence<'_>) -> Vec<Finding> {
     let found = match evidence.pace() {
         Some(figures) => pace::schedule(evidence, figures),
@@ -386,8 +380,7 @@ fn own_ns(usage: &EndUsage, elapsed_ns: u64) -> u64 {
     u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
-/// Ends whose thread is of a real-time class and hardly ever sleeps; and ends that sleep by turns on one CPU, which
-/// together never leave it.
+/// Real-time ends that hardly ever sleep, and ends that sleep by turns on one CPU and together never leave it.
 fn restless<'e, 'a>(evidence: &'e Evidence<'a>) -> Vec<&'e EndEvidence<'a>> {
     let all = evidence.ends().all(|end| end.spec.policy.is_real_time());
     let pacer_spins = evidence.pace().is_some() && evidence.spec.pace().is_some_and(|pace| pace.pacer == Pacer::Spin);

@@ -61,8 +61,7 @@ pub struct PacedConfig {
 }
 
 impl PacedConfig {
-    /// Even distances, intervals of 100 ms, a time-out of 1 s, the default outliers, no raw samples, header known, one
-    /// reflector without a clock, no stamps.
+    /// Even distances, 100 ms intervals, a time-out of 1 s, no raw samples, a header, one reflector without clock or stamps.
     pub fn new(rate: TickRate, kind: LatencyKind, asked_pps: f64) -> Self {
         #[expect(
             clippy::cast_possible_truncation,

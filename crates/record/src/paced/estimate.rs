@@ -1,8 +1,7 @@
 //! One-way times between two clocks, from an estimate of how far one is ahead of the other ([`super::offset`]).
 //!
-//! Messages wait for a stretch of some seconds, through whose fastest exchanges a line is laid; then they are counted. What
-//! is counted and what the line is laid through need not be the same times: the application's make the figures, those of
-//! the kernel or the NIC, where there are some, say closer what the offset can be.
+//! Messages wait for a stretch of some seconds until a line is laid through its fastest exchanges. What the line is laid through may
+//! be the stamps of the kernel or the NIC, which bound the offset closer, while the figures are of the application's times.
 
 use super::offset::{Anchor, OffsetFit, WORST_DRIFT};
 use super::signed::SignedDistribution;
@@ -27,8 +26,8 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// How wide the interval is that it leaves for the lead at its middle: the round trip less the time at the far end, and
-    /// what the clocks may part by meanwhile, because one end of the interval is known at its start, the other at its end.
+    /// How wide the interval is that it leaves for the lead at its middle: the round trip less the time at the far end, and what the
+    /// clocks may part by meanwhile.
     fn width_ns(&self) -> f64 {
         let whole = self.received - self.sent;
         let path = whole.saturating_sub(self.far_tx - self.far_rx);

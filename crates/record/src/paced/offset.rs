@@ -1,13 +1,11 @@
 //! How far another clock is ahead of ours, from the fastest round trips (min-RTT filtering).
 //!
-//! With a one-way time out and back of at least 0, the far clock's lead lies between `far_tx − received` and
-//! `far_rx − sent`: an interval as wide as the round trip less the time at the far end (and a little wider, as the clocks
-//! part while it lasts). The fastest exchange of a time says it best. A straight line is laid through the middles of the
-//! fastest of up to ten windows. Where the far clock runs at a constant rate, its lead is a straight line too, so at each
-//! of these exchanges the two lines are at most half of its round trip and its distance from the fit apart, and the
-//! distance of two straight lines is greatest at an end: that makes the bound. Beyond the first and the last exchange it
-//! is widened as the lines may part. A clock whose rate is not constant shows as exchanges that cannot agree with the
-//! line: then the bound reaches to them too.
+//! With one-way times of at least 0 the far clock's lead lies between `far_tx − received` and `far_rx − sent`: an interval as wide as
+//! the round trip less the time at the far end, and a little wider as the clocks part meanwhile. A line is laid through the middles of
+//! the fastest exchanges of up to ten windows. The lead of a far clock of constant rate is a straight line too: at each of these
+//! exchanges the two are at most half its round trip and its distance from the fit apart, and most so at an end, which makes the
+//! bound. Beyond the first and the last exchange it is widened as the lines may part; where exchanges cannot agree with the line, the
+//! rate is not constant, and the bound reaches to them too.
 //!
 //! Times are ns since a start: ours since the first message, theirs since their first stamp.
 
@@ -43,8 +41,7 @@ impl OffsetFit {
         self.lead_ns + self.slope * (at_ns - self.origin_ns)
     }
 
-    /// Our time when the far clock showed a time. Exact to the ns over a year: only differences from the origin are
-    /// made into fractions.
+    /// Our time when the far clock showed a time. Exact to the ns over a year.
     pub(super) fn near(&self, far_ns: i64) -> i64 {
         #[expect(clippy::cast_possible_truncation, reason = "times in ns; `as` saturates")]
         let whole = (self.origin_ns + self.lead_ns).round() as i64;
@@ -54,9 +51,8 @@ impl OffsetFit {
         near
     }
 
-    /// Through the fastest of the anchors, good from `from_ns` to `to_ns`; `None` without any. Through how many of them is
-    /// what makes the closest bound: a window in which all took long says little, but one that is left out may be missed at
-    /// the ends.
+    /// Through those of the fastest anchors that make the closest bound, good from `from_ns` to `to_ns`; `None` without any. A slow window
+    /// says little, but one that is left out may be missed at the ends.
     pub(super) fn through(anchors: &[Anchor], from_ns: f64, to_ns: f64) -> Option<Self> {
         let best = fastest(anchors, from_ns, to_ns);
         let mut widths: Vec<f64> = best.iter().map(|anchor| anchor.half_ns).collect();
@@ -99,8 +95,7 @@ impl OffsetFit {
         let span = last_ns - first_ns;
         let parting = if span > 0.0 { 2.0 * within / span } else { f64::INFINITY };
         line.error_ns = within + outside * parting.min(WORST_DRIFT + line.slope.abs());
-        // What no clock of a constant rate can show: it wandered or was set. The line must at least agree with each
-        // exchange.
+        // What no clock of a constant rate shows: it wandered or was set. The line must at least agree with each exchange.
         for one in anchors.iter().filter(|one| (from_ns..=to_ns).contains(&one.at_ns)) {
             let apart = (line.lead(one.at_ns) - one.lead_ns).abs() - one.half_ns;
             line.error_ns = line.error_ns.max(apart);

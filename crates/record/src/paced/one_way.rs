@@ -1,8 +1,5 @@
-//! One-way times of one reflector from the stamps in its answers.
-//!
-//! Where its clock is another, up to two estimates run side by side: one over the application's ticks of both ends, and,
-//! where stamps of the kernel or the NIC came too, one over these, in wall-clock times. Which one is told is decided at
-//! the end by the bounds that they reached.
+//! One-way times of one reflector from the stamps in its answers. Where its clock is another, two estimates may run side by side: over
+//! the application's ticks of both ends, and over stamps of the kernel or the NIC in wall-clock times. The closer bound decides.
 
 use super::config::PeerClock;
 use super::estimate::{Estimate, Exchange};

@@ -1,6 +1,5 @@
-//! Losses that a protocol repaired, apart from everything else: messages that were repaired, messages that came by
-//! themselves and were held behind a repair, and those that repairs left untouched. The latency of the last is that of
-//! scheduling and the path alone.
+//! Losses that a protocol repaired: messages that were repaired, messages held behind a repair, and those that repairs left untouched,
+//! whose latency is that of scheduling and the path alone.
 
 use crate::latency::Distribution;
 use model::{
@@ -53,8 +52,7 @@ impl RepairFigures {
     }
 }
 
-/// Why PGM lost messages for good at an end, if it did. That they are missing is counted elsewhere. Of `several` reflectors
-/// one is called by its host.
+/// Why PGM lost messages for good at an end, if it did. Of `several` reflectors one is called by its host.
 pub fn lost_for_good(spec: &PgmSpec, end: &PgmEnd, several: bool) -> Option<Finding> {
     let counts = &end.counts;
     (counts.lost > 0).then(|| {

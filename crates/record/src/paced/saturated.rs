@@ -1,9 +1,7 @@
 //! What could not keep up with a rate: a pure function of what both ends counted.
 //!
-//! Two things show it: the sender stays behind its schedule, more and more; or more than one answer in a hundred is
-//! missing and something explains that by the rate: a full buffer, a limit, a link that carries less, or a higher rate that
-//! brought hardly more answers than the one before it. Loss that nothing explains is loss (a finding of its own): a path
-//! that loses 2 % at random does so at each rate. A single stall does neither for long.
+//! The sender stays behind its schedule, more and more; or more than one answer in a hundred is missing and a full buffer, a limit, a
+//! slower link, or hardly more answers than at the rate before explain it. Loss that nothing explains is a finding of its own.
 
 use super::figures::PaceFigures;
 use crate::Recorded;

@@ -1,5 +1,4 @@
-//! Stalls of an open loop. While something stands still, messages go on falling due: one stall is seen by many of them,
-//! each as long as was left of it. Those that overlap are one stall, from the first that was held to its end.
+//! Stalls of an open loop. Messages go on falling due meanwhile, so many of them see one stall: those that overlap are one.
 
 use crate::recorder::{MOST_SLOW, SLOW_MEDIANS, SLOW_NS};
 

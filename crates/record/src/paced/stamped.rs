@@ -1,11 +1,8 @@
-//! One-way times by wall clocks whose offset the stamps of the kernel or the NIC tell.
+//! One-way times by wall clocks whose offset the stamps of the kernel or the NIC bound.
 //!
-//! Both ends' applications read their wall clock beside their ticks; these times make the figures. The offset of the wall
-//! clocks lies between what the stamps nearest to the wire allow: when the driver sent and the far stack received, when the
-//! far driver sent and the stack here received. Where one of the four is missing the application's own time stands in: it
-//! is earlier than the sending or later than the receiving that was not stamped, so the interval only grows.
-//!
-//! When the far driver sent an answer comes in a later answer, told by the far end's tick in the first one.
+//! The application's wall-clock times make the figures. The offset lies between what the stamps nearest to the wire allow; where one
+//! of the four is missing the application's time replaces it, which only widens the interval. When the far driver sent an answer comes
+//! in a later answer, named by the far end's tick in the first one.
 
 use super::estimate::{Estimate, Exchange};
 use model::{PacedSample, StampTimes};
@@ -44,8 +41,7 @@ fn since(zero: u64, ns: u64) -> i64 {
     i64::try_from(i128::from(ns) - i128::from(zero)).unwrap_or(0)
 }
 
-/// Where the exchange with such a tick waits. Ticks of messages at an even rate lie evenly: what is left of them when they
-/// are multiplied by the golden ratio is spread.
+/// Where the exchange with such a tick waits: its product with the golden ratio spreads the even ticks of a schedule.
 fn place(tx: u64) -> usize {
     usize::try_from(tx.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - WAITING.ilog2())).unwrap_or(0)
 }

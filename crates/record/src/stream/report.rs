@@ -36,8 +36,7 @@ impl FlowEnds<'_> {
         }
     }
 
-    /// Over which time it was received. Where datagrams came for a moment only, that is the sending end's time: the rate in such a
-    /// moment says nothing of the stream.
+    /// The time over which it was received; the sending end's where datagrams came for a moment only.
     fn elapsed_ns(&self) -> u64 {
         let sent = self.sent.filter(|_| self.datagrams).map_or(0, |sent| sent.elapsed_ns);
         self.received.map_or(0, |received| received.elapsed_ns.max(sent))
@@ -79,8 +78,7 @@ pub fn flow_report(sides: &FlowEnds<'_>) -> FlowReport {
     }
 }
 
-/// The direction second by second, as the receiving end saw it; of TCP also what the sending end's kernel told. What was
-/// lost behind the last number that came is in the last interval.
+/// The direction second by second, as the receiving end saw it, with what the sending end's kernel counted of TCP.
 pub fn series(sides: &FlowEnds<'_>) -> Vec<Series> {
     let mut all = Vec::new();
     let Some(received) = sides.received.filter(|received| !received.intervals.is_empty()) else { return all };

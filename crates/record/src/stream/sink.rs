@@ -14,8 +14,7 @@ pub struct FlowSink<'a> {
 }
 
 impl<'a> FlowSink<'a> {
-    /// For datagrams of `size` bytes. `origin_ns` is the stream's first arrival over all flows, 0 before it; `missing`
-    /// gets the numbers that are missing so far.
+    /// For datagrams of `size` bytes. `origin_ns`: the stream's first arrival, 0 before it; `missing` gets what is missing.
     pub fn new(counter: FlowCounter, size: usize, origin_ns: &'a AtomicU64, missing: &'a AtomicU64) -> Self {
         Self { counter, size, origin_ns, missing, now_ns: 0 }
     }

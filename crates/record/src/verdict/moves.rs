@@ -21,13 +21,11 @@ pub(super) struct LostTime {
     pub(super) of_ns: u64,
 }
 
-/// Whether it can have moved a printed figure. A mark on figures that it cannot have moved marks nothing: any machine is
-/// disturbed now and then. How it was spread over the messages is not known, so both extremes are tried:
+/// Whether lost time can have moved a printed figure. How it was spread is not known, so both extremes are tried:
 ///
-/// - In small pieces it delays all messages alike: that is seen where its share of a message is larger than half of the
-///   95 % interval of the mean.
-/// - In large pieces it makes the slowest messages: that is seen where, without those that it may have made, the highest
-///   printed percentile would be that of half as many messages, or the worst message half as slow.
+/// - In small pieces: where a message's share is larger than half of the 95 % interval of the mean.
+/// - In large pieces: where, without the messages that it may have made the slowest, the highest printed percentile would be that of
+///   half as many messages, or the worst message half as slow.
 pub(super) fn moves(evidence: &Evidence<'_>, taken: LostTime) -> bool {
     let Some(recorded) = evidence.recorded else {
         return percent(taken.total_ns, taken.of_ns) >= OF_A_RATE_PERCENT;

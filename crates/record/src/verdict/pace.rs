@@ -6,14 +6,12 @@ use crate::paced::{PaceFigures, SenderCounts};
 use model::{Bottleneck, Finding, FindingId, Role};
 use stats::Histogram;
 
-/// However short the distance of a schedule, a message within this of its time is in time: a sleeping sender wakes up
-/// some µs late and sends what has fallen due.
+/// A message within this of its time is in time, however short the distance: a sleeping sender wakes up some µs late.
 const IN_TIME_NS: u64 = 20_000;
 
-/// Whether messages left when the schedule wanted them to. A message that leaves a whole distance late is sent in the
-/// next one's place: messages go in clumps, which is another load on the path than was asked for. Nothing is awaited, so
-/// that is the sender's own doing, but for the time in which the path refused what was sent ([`model::PacedSample::held`]).
-/// How long a send call took tells nothing: a thread that loses its CPU in the middle of one looks the same.
+/// Whether messages left when the schedule wanted them to. One a whole distance late is sent in the next one's place: messages go in
+/// clumps, another load than was asked for. That is the sender's doing, but for the time in which the path refused what was sent
+/// ([`model::PacedSample::held`]).
 pub(super) fn schedule(evidence: &Evidence<'_>, pace: &PaceFigures) -> Option<Finding> {
     let schedule = evidence.recorded?.schedule.as_ref()?;
     let limit_ns = pace.distance_ns.max(IN_TIME_NS);
@@ -62,8 +60,7 @@ pub(super) fn schedule(evidence: &Evidence<'_>, pace: &PaceFigures) -> Option<Fi
     Some(Finding::at(id, Role::Initiator, own + &rest))
 }
 
-/// How long the hypervisor had the sender's CPU, where that explains the late messages: for half of the time in which these were due
-/// at least, and longer than this machine's other work had it. The kernel counts it in ticks of 10 ms.
+/// How long the hypervisor had the sender's CPU, where that explains half of the late time and more than other work.
 fn stolen_ns(sender: &SenderCounts, late_ns: u64) -> Option<u64> {
     let stolen = sender.stolen_ns.filter(|ns| *ns > STEAL_NS)?;
     (stolen >= late_ns / 2 && stolen > sender.run_queue_wait_ns.unwrap_or(0)).then_some(stolen)
