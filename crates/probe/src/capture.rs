@@ -130,8 +130,7 @@ fn add_once(result: &mut ResultDocument, lacks: Finding) {
 /// What measures, with its arguments.
 type Measuring<'a> = &'a mut dyn FnMut(&Context, &mut dyn FnMut(Measured)) -> Result<Outcome, ProbeError>;
 
-/// Measures with a capture that the last result takes along. The file is in memory, so that nothing of it stays where this
-/// process is killed. A capture that cannot be kept costs no figure.
+/// Measures with a capture that the last result takes along, in memory. One that cannot be kept costs no figure.
 pub(crate) fn kept(
     task: &ProbeTask,
     context: &Context,

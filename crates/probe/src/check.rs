@@ -11,8 +11,7 @@ pub(crate) fn conflict<T>(what: impl Into<String>, remedy: &str) -> Result<T, Pr
     Err(ProbeError::Conflict { what: what.into(), remedy: remedy.to_owned() })
 }
 
-/// Checks the initiator's side against this machine. The policy is tried on a thread of its own, so that a refusal is
-/// reported before the peer is contacted.
+/// Checks the initiator's side against this machine; the policy is tried before the peer is contacted.
 pub(crate) fn here(spec: &ProbeSpec) -> Result<(), ProbeError> {
     if spec.initiator.receive == Receive::Completion {
         return Err(NetError::OnlyWindows { mode: spec.initiator.receive }.into());
@@ -130,8 +129,7 @@ pub(crate) fn fits_session(spec: &ProbeSpec, limit_s: u32, address: &str) -> Res
     Err(ProbeError::TooLong { address: address.to_owned(), limit_s, wanted_s: wanted_us.div_ceil(1_000_000) })
 }
 
-/// How long all sizes may take by their stop rule. Of a rule that counts rounds alone only the gaps between them are
-/// known beforehand.
+/// How long all sizes may take by their stop rule; of a rule that counts rounds only the gaps are known.
 fn longest_us(spec: &ProbeSpec) -> u64 {
     let stop = &spec.stop;
     if spec.probe().is_bulk() {

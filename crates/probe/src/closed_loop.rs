@@ -46,8 +46,7 @@ struct ClosedLoop<'a> {
 }
 
 impl<'a> ClosedLoop<'a> {
-    /// Prepares the calling thread: first what starts other threads, then CPU and policy, so that nothing but this thread gets
-    /// them.
+    /// Prepares the calling thread: first what starts other threads, so that only this one gets CPU and policy.
     fn prepare(task: &'a ProbeTask, context: &'a Context, clock: Clock, peer: Peer) -> Result<Self, ProbeError> {
         let spec = &task.spec;
         let progress = Progress::new();
@@ -245,8 +244,7 @@ impl ClosedLoop<'_> {
     }
 }
 
-/// The least time between two rounds that keeps an endpoint's limit of messages a second; 0 where the limit is above what
-/// one round after the other can reach. Without it datagrams would be dropped there, and each loss costs a time-out.
+/// The least time between rounds that keeps an endpoint's limit of messages a second (more would be dropped); 0 where none is needed.
 fn min_gap_ns(max_rate_pps: u32, pings: u32) -> u64 {
     const BEYOND_REACH: u32 = 1_000_000;
     if max_rate_pps >= BEYOND_REACH {

@@ -18,8 +18,7 @@ const PGM: u8 = 113;
 /// What the program around a measurement knows and the measurement needs.
 #[derive(Debug, Clone)]
 pub struct Context {
-    /// Set when the program is asked to end (SIGINT, SIGTERM). The size being measured then ends early, and its result is
-    /// still given to the sink. A second signal is the program's business.
+    /// Set when the program is asked to end: the size being measured ends early, and its result is still given.
     pub stop: Arc<AtomicBool>,
     /// The program that is started as the reflector of protocols within one machine; usually this very executable.
     pub worker_program: PathBuf,
@@ -29,11 +28,9 @@ pub struct Context {
     pub tool: String,
     /// When the process started, for the start-up cost.
     pub started: Instant,
-    /// The caller knows that both ends share one host (a loopback lab), so a path that never leaves the host is
-    /// no finding.
+    /// Both ends share one host (a loopback lab): a path that never leaves it is no finding.
     pub claims_loopback: bool,
-    /// Takes each interval of a running measurement once it is over, when the task asks for them
-    /// ([`model::worker::ProbeTask::live`]).
+    /// Takes each interval once it is over, where the task asks for them ([`model::worker::ProbeTask::live`]).
     pub live: Option<LiveSink>,
     /// Progress of a closed loop, updated between batches.
     pub(crate) progress: Arc<LiveProgress>,
@@ -41,8 +38,7 @@ pub struct Context {
     pub recording: Option<Arc<Recording>>,
 }
 
-/// How far the present size of a closed loop is. Written between batches by the measuring thread, read now and then by the
-/// calling one.
+/// How far the present size of a closed loop is, written by the measuring thread between batches.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct LiveProgress {
@@ -132,8 +128,7 @@ pub(crate) struct LiveCursor {
     elapsed_ns: u64,
 }
 
-/// Somebody who watches a running measurement. Called on a thread that neither sends nor receives where there is one; it
-/// hands the interval on and does not wait for anybody.
+/// Watches a running measurement, on a thread that neither sends nor receives where there is one; must not wait.
 #[derive(Clone)]
 pub struct LiveSink(Arc<dyn Fn(LiveInterval) + Send + Sync>);
 
@@ -170,8 +165,7 @@ impl Context {
         }
     }
 
-    /// Has the capture, where there is one, follow the control connection to `far`; a second time with the own address
-    /// once that is known.
+    /// Has a capture follow the control connection to `far`; once more when the own address is known.
     pub(crate) fn capture_control(&self, far: SocketAddr, near: Option<SocketAddr>) -> Result<(), ProbeError> {
         let Some(recording) = &self.recording else { return Ok(()) };
         let near_port = near.map(|near| near.port());

@@ -1,5 +1,4 @@
-//! What the tool itself costs: the measured loop around a path that does nothing, and the recording of a sample.
-//! Measured for some milliseconds just before a size, on the measuring thread, with its policy and CPU.
+//! What the tool itself costs: the measured loop around an empty path, and the recording of a sample, for some ms before a size.
 
 use crate::framing::Framing;
 use crate::rounds::{Limit, Phase, Plan, Rounds};

@@ -48,15 +48,14 @@ pub(crate) struct PassDone {
 
 /// One kind of measurement. It is opened by its constructor.
 pub(crate) trait Engine {
-    /// Starts a pass at all ends, runs it with the observers around its measured part, and stops it. Returns nothing when the
-    /// program was asked to end before anything was measured.
+    /// Runs a pass at all ends, with the observers around its measured part; `None` where it ended before that.
     fn run(&mut self, pass: Pass, observers: &mut dyn PassObserver) -> Result<Option<PassDone>, ProbeError>;
 
     fn close(self);
 }
 
-/// Runs all sizes, and all rates of each, on an engine. Each result is given to `give` before the next pass starts.
-/// The observers come first: locking memory is not work for a thread that has its CPU and policy.
+/// Runs all sizes and rates; `give` gets each result before the next pass. The observers come first: locking memory is no work for a
+/// thread that has its CPU and policy.
 pub(crate) fn drive<E: Engine>(
     open: impl FnOnce() -> Result<E, ProbeError>,
     task: &ProbeTask,
@@ -138,8 +137,7 @@ fn drive_all(
     Ok(())
 }
 
-/// Measures and judges one pass. Says why the run cannot go on, and whether higher rates would show nothing new; nothing where
-/// the program was asked to end before anything was measured.
+/// Measures and judges one pass: why the run cannot go on, and whether higher rates would show nothing new.
 fn measure(
     engine: &mut impl Engine,
     task: &ProbeTask,
@@ -181,8 +179,7 @@ pub(crate) struct Collected {
     pub failure: Option<ProbeError>,
 }
 
-/// Stops a pass in each session and takes the reports. `ended` is the session that has ended already, and why; `name` is
-/// the peer in the errors.
+/// Stops a pass in each session and takes the reports. `ended`: the session that has ended, and why; `name`: the peer in errors.
 pub(crate) fn collect_reports<'a>(
     sessions: impl Iterator<Item = &'a mut Session>,
     name: &str,
@@ -295,8 +292,7 @@ fn not_locked(refused: &task::TaskError) -> Finding {
     Finding::at(FindingId::MemoryNotLocked, Role::Initiator, refused.to_string())
 }
 
-/// Places the calling thread: its CPU and its policy. `longest`: how long it may run without blocking, in a real-time
-/// class.
+/// Places the calling thread. `longest`: how long it may run without blocking, in a real-time class.
 pub(crate) fn place_thread(
     cpu: Option<u32>,
     policy: model::Policy,
@@ -329,8 +325,7 @@ pub(crate) fn raw_capacity(spec: &ProbeSpec) -> usize {
     usize::try_from(raw).unwrap_or(usize::MAX)
 }
 
-/// In which direction messages were lost, by the reflectors' counts. `sent` counts each reflector; `scope` begins the
-/// sentence.
+/// In which direction messages were lost, by the reflectors' counts. `sent` counts each reflector; `scope` leads the sentence.
 pub(crate) fn loss_by_direction(
     spec: &ProbeSpec,
     lost: u64,

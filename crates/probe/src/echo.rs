@@ -1,5 +1,4 @@
-//! ICMP echo as a path, so that `ping` uses the same loop: a round is a request and its reply, told apart by ICMP's own
-//! 16-bit sequence number, so that an echo of any size carries two bytes of the round's number.
+//! ICMP echo as a path for `ping`: a round is a request and its reply; ICMP's 16-bit number is two bytes of the round's.
 
 use net::icmp::{EchoSocket, Echoed};
 use net::{Path, PathError, Received};

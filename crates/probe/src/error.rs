@@ -129,8 +129,7 @@ impl ProbeError {
         }
     }
 
-    /// The design's exit code: 2 for what is wrong with the task itself, 5 for an endpoint that was lost, 1 for what else
-    /// went wrong while running.
+    /// Exit code: 2 for what is wrong with the task, 5 for a lost endpoint, 1 for what else went wrong.
     pub fn exit_code(&self) -> u8 {
         use net::NetError;
         use task::TaskError;

@@ -1,12 +1,9 @@
-//! Which round an answer belongs to: the current one, one that had been given up, or one answered already.
+//! Which round an answer belongs to: the current one, one that had been given up (*late*), or one answered already (*duplicate*).
 //!
-//! One round is in flight at a time, so an answer that is not the current round's is either *late* (its round was
-//! counted as lost) or a *duplicate*. Messages shorter than a full sequence number carry only its low bytes; an answer
-//! is then taken for the youngest round that fits. With one byte a straggler from 256 rounds ago is mistaken for the
-//! current answer: nothing in the message tells them apart. Nothing here allocates: it is part of the measured loop.
+//! Short messages carry only low bytes of the number; an answer is then of the youngest round that fits. With one byte a straggler from
+//! 256 rounds ago looks like the current answer. Nothing here allocates: it is part of the measured loop.
 
-/// How many lost rounds are remembered for answers that still may come. Older ones are forgotten, and their answers
-/// count as duplicates.
+/// Lost rounds that are remembered for late answers; answers of older ones count as duplicates.
 const REMEMBERED: usize = 256;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -50,8 +47,7 @@ pub(crate) struct RoundMatcher {
 }
 
 impl RoundMatcher {
-    /// A matcher for messages that carry the low `bytes` bytes of the number (0 to 8). With 0 every answer is the
-    /// current round's.
+    /// For messages that carry the low `bytes` bytes of the number, 0 to 8; with 0 every answer is the current round's.
     pub(crate) fn new(bytes: usize) -> Self {
         let mask = match bytes {
             0 => 0,

@@ -1,8 +1,7 @@
-//! The measured loop: rounds of pings and pongs over any path, each timed, one sample a round.
+//! The measured loop: rounds of pings and pongs over any path, one sample a round.
 //!
-//! Between [`Rounds::batch`]'s first and last line nothing is allocated, locked, printed or logged, and no system call
-//! is made beside the path's own (and the gap's sleep, when one is asked for). The clock is read directly before the
-//! first send and directly after the last receive of a round. Samples go into memory that was touched before.
+//! Between [`Rounds::batch`]'s first and last line nothing is allocated, locked, printed or logged, and no system call is made beside
+//! the path's own and the gap's sleep. The clock is read directly before the first send and directly after the last receive.
 
 use crate::driver::PassEnd;
 use crate::framing::Framing;
@@ -122,8 +121,7 @@ pub(crate) struct Rounds<'a> {
     pub lost_in_batch: u64,
 }
 
-/// A path that makes batches of rounds over itself. Only a batch is compiled for each kind of path; what decides on batches
-/// is compiled once and calls it by a table, once a batch.
+/// A path that makes batches of rounds over itself: only a batch is compiled for each kind of path.
 pub(crate) trait Batches {
     fn batch(&mut self, rounds: &mut Rounds<'_>, limit: Limit, phase: Phase) -> Result<(), PassEnd>;
 }
@@ -140,8 +138,7 @@ enum Round {
 }
 
 impl<'a> Rounds<'a> {
-    /// Takes and touches all memory. `first_number` is the first round's number on the wire: numbers go on from size to
-    /// size, so that a straggler of the size before is none of this one's.
+    /// Takes and touches all memory. `first_number`: the first round's on the wire; numbers go on from size to size.
     pub(crate) fn new(
         clock: Clock,
         plan: Plan,
@@ -376,8 +373,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// After a loss at a size without numbers: waits until the path was silent for a whole time-out, so that the lost
-    /// round's answer is not taken for the next one's.
+    /// After a loss at a size without numbers: waits until a whole time-out was silent, lest the answer is taken for the next one's.
     #[cold]
     fn wait_for_silence<P: Path>(&mut self, path: &mut P) -> Result<(), PassEnd> {
         for _ in 0..MOST_DRAINS {
@@ -409,15 +405,13 @@ impl<'a> Rounds<'a> {
         PassEnd::Silent(self.plan.timeout_ns / 1_000_000)
     }
 
-    /// When a timed round was meant to be sent; without a schedule, when it was. The schedule is fixed by its start alone:
-    /// what makes a round late moves none of the later ones.
+    /// When a timed round was meant to be sent, by a schedule fixed by its start alone; without one, when it was.
     #[inline(always)]
     fn intended(&self, seq: u64, sent: u64) -> u64 {
         if self.interval == 0 { sent } else { self.first_due.saturating_add(seq.saturating_mul(self.interval)) }
     }
 
-    /// Sleeps until a tick. Asleep rather than spinning, so that a round finds the CPU as a program that does nothing
-    /// between two messages does.
+    /// Sleeps until a tick, rather than spins: a round finds the CPU as a program between two messages does.
     #[inline(never)]
     fn wait_until(&self, tick: u64) -> Result<(), PassEnd> {
         self.progress.disarm();

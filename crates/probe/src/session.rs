@@ -161,8 +161,7 @@ impl Session {
         Some(address)
     }
 
-    /// Waits until the data path is proved, calling `show` at once and then every 50 ms. Returns our address as the
-    /// endpoint sees it.
+    /// Proves the data path by `show`, at once and then every 50 ms. Returns our address as the endpoint sees it.
     pub(crate) fn prove(
         &mut self,
         protocol: Protocol,
@@ -197,8 +196,7 @@ impl Session {
         }
     }
 
-    /// Ends a size and takes the reflector's report. `broken`: the data path failed, so the peer is not waited for
-    /// long.
+    /// Ends a size and takes the report; of a `broken` data path the peer is not waited for long.
     pub(crate) fn stop(&mut self, broken: bool) -> Result<StopReport, ProbeError> {
         self.machine.stop().map_err(|cause| self.failed(cause))?;
         loop {

@@ -80,8 +80,7 @@ impl SizeLoop<'_, '_> {
         SizeDone { end, own, map: map.finish(), rates, width_percent: self.width_percent, first_message }
     }
 
-    /// Untimed rounds until both the time and the count asked for are reached. The recorder sees them too, so that its
-    /// code and memory are warm; it does not count them.
+    /// Untimed rounds until both time and count are reached. The recorder sees them, to be warm, and does not count them.
     fn warm_up(&mut self, path: &mut dyn Batches) -> Result<(), PassEnd> {
         let warmup = self.spec.warmup;
         let end = self.clock.now().saturating_add(self.clock.ticks(u64::from(warmup.time_ms) * 1_000_000));
@@ -106,9 +105,8 @@ impl SizeLoop<'_, '_> {
         Ok(())
     }
 
-    /// The measured part's own code for some rounds, untimed: where memory is not locked, pages of the program are mapped
-    /// when they are first executed, and that shall not be in the measured part. A single echo for `ping`, which has
-    /// the address resolved by it too; nothing where no warm-up is wanted.
+    /// Some untimed rounds by the measured part's own code, whose pages are mapped when first executed; a single echo for `ping`, which
+    /// resolves the address; none without warm-up.
     fn rehearse(&mut self, path: &mut dyn Batches) -> Result<(), PassEnd> {
         let rounds = match (self.spec.probe(), self.spec.warmup) {
             (Probe::Ping, _) => 1,
@@ -188,8 +186,7 @@ impl SizeLoop<'_, '_> {
                 Next::Full => break,
             };
             if chilled {
-                // The pause for recording let caches and the peer go cold. On a path that idles anyway it is like any
-                // other pause, and an untimed round would only waste time.
+                // The pause for recording let caches and the peer go cold; a path that idles anyway needs no untimed round.
                 self.batch(path, Limit::rounds(1), Phase::Again)?;
             }
             let until = self.clock.now().saturating_add(self.clock.ticks(ns));

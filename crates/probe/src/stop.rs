@@ -72,8 +72,7 @@ pub(crate) fn rate_interval(rates: &[f64]) -> RateInterval {
     RateInterval { mean, half_width_percent }
 }
 
-/// The rule of one pass of `rr`: its time and count are those of the whole, so each of [`MAX_PASSES`] passes gets its part.
-/// Without an interval there is one pass.
+/// The rule of one pass of `rr`: a part of the whole for each of [`MAX_PASSES`]; one pass without an interval.
 pub(crate) fn pass_rule(whole: &StopRule, rounds_left: u64) -> StopRule {
     if whole.interval_percent.is_none() {
         return *whole;

@@ -1,10 +1,8 @@
 //! `stream`: bulk data to the endpoint, from it, or both at once.
 //!
-//! The calling thread manages: it opens the session and the sockets, starts one thread a flow, and looks after them while
-//! data flows. The flows' threads get the policy and the CPU asked for; the manager keeps off that CPU. What goes up is
-//! counted by the endpoint, which reports each second over the control connection: when it vanishes, these reports are
-//! kept. What goes down is counted here. With `working_latency` a UDP ping-pong of its own runs first alone, then
-//! beside the stream.
+//! The calling thread manages one thread a flow; these get the policy and the CPU asked for, and it keeps off that CPU. What goes up the
+//! endpoint counts and reports each second, and these reports are kept when it vanishes; what comes down is counted here. With
+//! `working_latency` a UDP ping-pong runs first alone, then beside the stream.
 
 mod document;
 mod open;
@@ -237,8 +235,8 @@ impl Managed {
     }
 }
 
-/// Waits until what was sent in one direction has arrived: TCP until everything is acknowledged and its flows have ended,
-/// datagrams a moment after the last send. A sender without a CPU may send its last datagram late; after the stop, it would count as lost.
+/// Waits until what was sent has arrived: TCP until all is acknowledged and its flows have ended, datagrams a moment after the last
+/// send, as one that comes after the stop counts as lost.
 fn await_tail(tcp: bool, senders: &[&DataSocket], flows: &[FlowProgress], spec: &StreamSpec, up: bool) {
     let began = Instant::now();
     let unacknowledged = || senders.iter().any(|socket| bulk::unacknowledged(socket).is_some_and(|bytes| bytes > 0));

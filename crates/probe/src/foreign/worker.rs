@@ -230,8 +230,7 @@ impl Worker {
     }
 }
 
-/// How long a worker may take. Of a count without a time: twice the deadlines of `wake`; else as long as if each round of it
-/// timed out, in long runs 1 ms for each.
+/// How long a worker may take. Of a count alone: twice the deadlines of `wake`, else a time-out a round, in long runs 1 ms each.
 fn longest(spec: &ProbeSpec) -> Duration {
     let ms = |ms: u32| Duration::from_millis(ms.into());
     let rounds = u32::try_from(spec.stop.max_count.saturating_add(spec.warmup.count.into())).unwrap_or(u32::MAX);

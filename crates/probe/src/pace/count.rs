@@ -100,8 +100,7 @@ impl<'a> PhaseCounter<'a> {
         }
     }
 
-    /// A message left for `messages` reflectors, intended and sent at these ticks. Its outcome comes with
-    /// [`PhaseCounter::take`].
+    /// A message left for `messages` reflectors, intended and sent at these ticks; [`PhaseCounter::take`] has its outcome.
     pub(crate) fn sent(&mut self, intended: u64, sent: u64, messages: u64) {
         if let (Some(paced), Some(_)) = (&mut self.paced, self.live) {
             paced.begun(intended, sent, messages);

@@ -1,5 +1,4 @@
-//! PGM as the transport to one or several reflectors: one source for all of them, one receiver for their sources; and what the
-//! protocol did, at both ends, when a pass is over.
+//! PGM as the transport: one source for all reflectors, one receiver for their sources; and what the protocol did in a pass.
 
 use super::open::Remote;
 use crate::document::PathInfo;

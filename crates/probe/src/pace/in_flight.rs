@@ -1,5 +1,4 @@
-//! The messages in flight. Pure: entries of both loops and the time in, samples out: each message once for each of its
-//! reflectors, in the order in which its outcome became known.
+//! The messages in flight. Pure: entries of both loops and the time in, samples out, each message once for each reflector.
 
 use super::loops::{ALL, ReceivedEntry, SentEntry, UNCOUNTED};
 use model::{PacedSample, Repaired, Sample, SampleFlags, StampTimes};
@@ -76,8 +75,7 @@ pub(crate) struct InFlight {
     held: u64,
     /// All messages below are done with.
     tail: u64,
-    /// Messages sent, by reflector: numbers below it are known. The entries of one message's sends to several
-    /// reflectors may arrive at different times.
+    /// By reflector: messages with lower numbers are known to be sent. Entries of one message may come apart.
     heads: Vec<u64>,
     /// Newest message answered, by reflector.
     newest: Vec<Option<u64>>,
@@ -162,8 +160,8 @@ impl InFlight {
         }
     }
 
-    /// The driver (or the NIC) sent a message to a reflector, or to [`ALL`]. The stamp may come before the message's entry. Only
-    /// the first time counts: a stream sends again what was lost.
+    /// When the driver or the NIC sent a message to a reflector, or to [`ALL`]; perhaps before the message's entry. Only the first time
+    /// counts: a stream sends again what was lost.
     pub(crate) fn driver(&mut self, seq: u64, whom: u64, driver_ns: u64) {
         let peers = if whom == ALL { 0..self.config.peers.max(1) } else { one(whom) };
         let head = self.heads.get(usize::from(peers.start)).copied().unwrap_or(0);
@@ -241,8 +239,7 @@ impl InFlight {
         }
     }
 
-    /// Matches again the answers that came before the entry of their send. At the `end` of a run those that
-    /// still belong to none are strays.
+    /// Matches answers that came before the entry of their send; at the `end` of a run the rest are strays.
     pub(crate) fn retry(&mut self, end: bool, out: &mut Vec<PacedSample>) {
         for _ in 0..self.early.len() {
             let Some(entry) = self.early.pop_front() else { break };

@@ -5,8 +5,7 @@ use host::RunQueueWait;
 use model::Pacer;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How long before its time a hybrid sender wakes up to spin: what a sleep under SCHED_FIFO is late by at worst on a quiet
-/// machine, with room.
+/// How long before its time a hybrid sender wakes up to spin: how late a SCHED_FIFO sleep is at worst, with room.
 pub(crate) const HYBRID_NS: u64 = 50_000;
 /// Spins between two looks at the halt flag.
 const SPINS: u32 = 64;
@@ -18,8 +17,7 @@ pub(crate) trait LoopClock {
     /// The wall clock, in ns since 1970.
     fn realtime_ns(&self) -> u64;
 
-    /// Time so far that the calling thread was ready to run and had no CPU, in ns; nothing where the kernel does not count
-    /// it.
+    /// Time in ns that the calling thread was ready and had no CPU; `None` where the kernel does not count it.
     fn run_queue_wait_ns(&self) -> Option<u64>;
 
     /// Waits until a tick; `false` when it was halted meanwhile.
@@ -68,8 +66,7 @@ impl LoopClock for SystemClock {
             if halt.load(Ordering::Relaxed) {
                 return false;
             }
-            // The kernel's timers follow CLOCK_MONOTONIC, whose rate is steered; so the two are compared anew for each
-            // sleep. In this order a preemption in between wakes us too early, never too late.
+            // Timers follow CLOCK_MONOTONIC, whose rate is steered. A preemption in between wakes us too early, never too late.
             let monotonic_ns = clock::monotonic_ns();
             let now = self.clock.now();
             if now >= asleep_until {

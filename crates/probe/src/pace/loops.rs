@@ -1,8 +1,7 @@
 //! The measured loops: a sender and a receiver, on a thread each, or both in one thread that spins.
 //!
-//! Between their first and last lines nothing is allocated, locked, printed or logged, and no system call is made beside
-//! the path's own and the sleep until a message's time. They judge nothing: sends and answers go through two rings to the
-//! counting thread ([`super::in_flight`]).
+//! Between their first and last lines nothing is allocated, locked, printed or logged, and no system call is made beside the path's own
+//! and the sleep until a message's time. They judge nothing: two rings take all to the counting thread ([`super::in_flight`]).
 
 use super::loop_clock::LoopClock;
 use super::ring::Producer;
@@ -114,8 +113,7 @@ pub(crate) struct Sender<'a, O> {
     number: u64,
     blocked: u64,
     blocked_ticks: u64,
-    /// How many ticks of the present lateness the path is to blame for: it held a message up, and the schedule has not been
-    /// caught up with since.
+    /// Ticks of the present lateness that the path is to blame for: it held a message up, and that was not made up for since.
     held: u64,
     /// Datagrams that never left, and whether one of these sends may be counted otherwise by the kernel.
     unsent: u64,

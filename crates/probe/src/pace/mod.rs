@@ -1,10 +1,8 @@
 //! Messages at a rate, sent without waiting for answers (open loop).
 //!
-//! A sender thread and a receiver thread measure ([`loops`]), or one thread that spins; both write entries into
-//! rings ([`ring`]) to a third thread of ordinary policy, which works out what became of each message ([`in_flight`]) and
-//! records it. The schedule ([`schedule`]) is fixed by its start alone: nothing that makes a message late moves a later
-//! one, and none is left out. What the sender was late by is in each sample, so a stall of the sender shows in the
-//! latency from the intended time and nowhere else.
+//! A sender and a receiver thread measure ([`loops`]), or one that spins; both write into rings ([`ring`]) to a third thread of ordinary
+//! policy, which works out what became of each message ([`in_flight`]). The schedule ([`schedule`]) is fixed by its start alone: no late
+//! message moves a later one, and none is left out. Each sample has the sender's lateness, which shows from the intended time only.
 
 mod cost;
 mod count;

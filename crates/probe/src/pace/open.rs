@@ -36,8 +36,7 @@ impl Sockets {
         self.stamps != Stamps::None
     }
 
-    /// The stamps of what is sent from now on, messages of `bytes`, by socket. Each phase asks anew, because the kernel's
-    /// numbers begin anew then.
+    /// The stamps of what is sent from now on, by socket; each phase asks anew, as the kernel's numbers begin anew.
     pub(crate) fn sent_stamps(&mut self, bytes: usize) -> Result<Vec<SentStamps>, ProbeError> {
         let mut all = Vec::with_capacity(self.list.len());
         for socket in &mut self.list {
@@ -168,8 +167,7 @@ fn join(
     })
 }
 
-/// A port for all reflectors of a group, from the dynamic ports (RFC 6335, section 6), and what makes the tag of
-/// its messages.
+/// A port for all reflectors of a group, from the dynamic ports (RFC 6335, section 6), and the source of its tag.
 fn group_port() -> Result<(u16, Token), ProbeError> {
     let mut random = [0; 18];
     getrandom::fill(&mut random).map_err(ProbeError::Random)?;

@@ -72,8 +72,7 @@ struct OpenLoop<'a> {
     pace: &'a PaceSpec,
     paths: PacePaths,
     placement: ThreadPlacement,
-    /// Number of the next message on the wire. Numbers go on from pass to pass, so that a straggler of one is none of the
-    /// next one's.
+    /// Number of the next message on the wire; numbers go on from pass to pass, so that stragglers are told apart.
     number: u64,
     /// What became of the rate before, and its size.
     before: Option<(u32, Delivered)>,
@@ -88,8 +87,7 @@ impl Engine for OpenLoop<'_> {
     fn run(&mut self, pass: Pass, observers: &mut dyn PassObserver) -> Result<Option<PassDone>, ProbeError> {
         let spec = &self.task.spec;
         let warm_up_ns = u64::from(spec.warmup.time_ms) * 1_000_000;
-        // The same at an even rate, untimed: resolves addresses, warms caches and pages, and has the reflectors report
-        // their clocks. It lasts as long as the warm-up's time; its count is for rounds.
+        // The same at an even rate, untimed, for the warm-up's time: resolves addresses, warms caches, asks for the reflectors' clocks.
         let (warm, warm_reports) = self.phase(
             pass,
             Schedule::even(rate_of(pass), warm_up_ns, u64::MAX),
@@ -138,8 +136,7 @@ impl Engine for OpenLoop<'_> {
 }
 
 impl OpenLoop<'_> {
-    /// One phase: starts it at the reflectors, sends what the schedule wants for `length_ns`, and takes the reports. A
-    /// warm-up has no recorder and nothing that watches it.
+    /// One phase: what the schedule wants for `length_ns`, and the reports. A warm-up has no recorder and no observer.
     fn phase(
         &mut self,
         pass: Pass,
@@ -262,8 +259,7 @@ impl OpenLoop<'_> {
         }
     }
 
-    /// What is known of a reflector's clock: the ticks of one machine's processes are of one counter when they are of one
-    /// kind.
+    /// What is known of a reflector's clock: processes of one machine with one kind of clock read one counter.
     fn clock_of(&self, remote: &Remote, report: Option<&StopReport>, size: u32) -> PeerClock {
         let Some((rate, source)) = report.and_then(|report| Some((report.ticks?, report.clock?))) else {
             return PeerClock::Unknown;

@@ -1,5 +1,4 @@
-//! One phase on one path: starts the measuring threads, collects their entries on the calling thread, and ends all of
-//! them together. The warm-up is a phase with another schedule.
+//! One phase on one path: starts the measuring threads, collects their entries on the calling thread, and ends all together.
 
 use super::count::{PhaseCounter, SILENT};
 use super::in_flight::{InFlight, InFlightConfig};
@@ -197,8 +196,7 @@ type ReceiveResult = Result<(ReceiveDone, EndUsage, u64), ProbeError>;
 type BothResult = Result<(SendDone, ReceiveDone, EndUsage), ProbeError>;
 
 impl LoopContext<'_> {
-    /// Places the calling thread and waits for the others. Returns the settings with the real start, or nothing when the
-    /// phase was cancelled.
+    /// Places the calling thread and waits for the others: the settings with the real start; `None` when cancelled.
     #[inline(never)]
     fn prepare_thread(&self, role: ThreadRole) -> Result<Option<LoopConfig>, ProbeError> {
         let placed = place_thread(self.placement, role);

@@ -65,8 +65,7 @@ impl StartBarrier {
         }
     }
 
-    /// A measuring thread, the one of this number, is ready. Returns the tick at which the schedule begins, or nothing when the phase was
-    /// cancelled.
+    /// The measuring thread of this number is ready. The tick at which the schedule begins; `None` when cancelled.
     pub(crate) fn arrive(&self, number: usize, placed: bool) -> Option<u64> {
         match Interrupter::for_current_thread() {
             Ok(own) if placed => {

@@ -1,8 +1,5 @@
-//! A UDP ping-pong with a session of its own: what a small message experiences without the stream, then beside it.
-//!
-//! A round each millisecond at most, over a thread that the kernel puts where it likes: the stream has the CPUs that were
-//! asked for. It waits for each answer, so under a full queue rounds come less often; that is what an application with
-//! one question at a time would see.
+//! A UDP ping-pong with a session of its own: what a small message experiences without the stream, then beside it. A round each
+//! millisecond at most, on whatever CPU the kernel chooses; it waits for each answer, as an application with one question at a time.
 
 use crate::pace::ring::{Producer, Ring};
 use crate::peer::SHOW;
@@ -80,8 +77,7 @@ impl Pinger {
         Ok(Self { session: Some(session), socket, tag: opened.token.tag(), clock, number: 0, longest_ms })
     }
 
-    /// Measures until its p99 has the samples that it needs, for [`LONGEST_NS`] at most, or until the program is asked to
-    /// end.
+    /// Measures until its p99 has enough samples, for [`LONGEST_NS`] at most, or until the program is asked to end.
     pub(super) fn measure_idle(&mut self, stop: &AtomicBool) -> Result<Latency, ProbeError> {
         let end = self.clock.now().saturating_add(self.clock.ticks(LONGEST_NS));
         let goes_on = |now, answered| now < end && answered < ENOUGH && !stop.load(Ordering::Relaxed);

@@ -1,9 +1,8 @@
-//! Timer wake-ups: threads that sleep until absolute times and note how late they woke up, as cyclictest does.
+//! Timer wake-ups: threads sleep until absolute times and note how late they woke up, as cyclictest does.
 //!
-//! Each thread ([`sleeper`]) writes its wake-ups into a ring; the counting thread, of ordinary policy and off their CPUs,
-//! makes samples of them ([`count`]) and records these. A sample is a deadline: it is "sent" when it was due and "received"
-//! when the thread noticed. A thread that sleeps through further deadlines is late for each of them, so a long stall is not
-//! one figure among many good ones; cyclictest leaves these out.
+//! Each thread ([`sleeper`]) writes into a ring; the counting thread, off their CPUs, makes samples ([`count`]): a deadline is "sent"
+//! when it was due and "received" when the thread noticed. One that sleeps through further deadlines is late for each of them;
+//! cyclictest leaves these out.
 
 mod count;
 mod sleeper;
