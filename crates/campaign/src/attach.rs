@@ -6,8 +6,7 @@ use crate::participants::Participants;
 use model::worker::Measured;
 use model::{Finding, FindingId, ResultDocument, Role};
 
-/// A load is called uneven when its work per 100 ms varies by more than this share of its mean: one that stops and
-/// starts, as a build between two targets does. Loads of independent jobs stay below it.
+/// A load is uneven when its work per 100 ms varies by more than this share of its mean: one that stops and starts.
 const UNEVEN: f64 = 0.5;
 
 /// Adds cell, repetition, factors, host names and load to a result, and the findings of the load.

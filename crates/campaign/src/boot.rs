@@ -16,8 +16,7 @@ pub enum Entered {
     GoingDown,
 }
 
-/// What can bring hosts to kernels. A driver that boots boots anew at each call; `current` among such kernels is the default
-/// entry of the boot loader.
+/// What can bring hosts to kernels, by a boot each time; `current` is the default entry of the boot loader then.
 pub trait Boot {
     /// Whether the hosts answer before they were brought to any kernel. A guest is not there yet.
     fn answers(&self) -> bool {
@@ -159,10 +158,8 @@ impl Kernels {
         self.open.is_some()
     }
 
-    /// Compares what hosts run with the journal; returns the visit where they came to it unobserved.
-    ///
-    /// The same boot as before the attempt: nothing was booted, and the attempt is made again. So it is where the kernel is that
-    /// of a guest, which ended with its controller. Another boot into another kernel was an attempt.
+    /// Compares what hosts run with the journal; returns the visit where they came to it unobserved. The same boot as before the attempt:
+    /// the attempt is made again; so it is for a guest's kernel, which ended with its controller. Another boot was an attempt.
     pub(crate) fn compare(
         &mut self,
         runs: &BTreeMap<String, MachineFacts>,

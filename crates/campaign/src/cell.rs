@@ -128,8 +128,7 @@ impl RunningCell<'_> {
         failure.map_or(Ok(loads), Err)
     }
 
-    /// Starts what sends messages back, where that is a process of its own; returns the targets of the probe, the
-    /// first reflector first.
+    /// Starts what sends messages back, where that is a process of its own: the targets of the probe, in order.
     fn start_endpoints(&mut self) -> Result<Vec<Target>, Failure> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(HostError::Interrupted.into());
@@ -188,8 +187,7 @@ impl RunningCell<'_> {
     }
 }
 
-/// A measurement and the ending of what it needed. The first failure is the reason and that of the ending its
-/// consequence, but for a lost host: that is why the other end saw its peer vanish.
+/// A measurement and the ending of what it needed. The first failure is the reason, but for a lost host, which explains it.
 fn both<A, B>(measured: Result<A, Failure>, ended: Result<B, HostError>) -> Result<(A, B), Failure> {
     match (measured, ended) {
         (Err(Failure::Host(_)), Err(lost @ HostError::Lost { .. })) => Err(lost.into()),
@@ -211,8 +209,7 @@ const STARTING: Duration = Duration::from_secs(30);
 /// Lost messages that end a warm-up.
 const WARM_UP_LOSSES: u32 = 10;
 
-/// How long a probe may take before it counts as hung: a warm-up in which every message is lost stays below it. A cell
-/// that ends by count alone may take any time.
+/// How long a probe may take before it counts as hung, with every message lost; `None` for a cell that ends by count.
 fn limit(step: &PlannedCell) -> Option<Duration> {
     let spec = &step.cell.spec;
     if spec.stop.max_ms == u32::MAX {

@@ -51,8 +51,7 @@ pub(crate) fn gather(plan: &Plan, hosts: &mut dyn Hosts) -> Result<Gathered, Cam
     Ok(Gathered { machines, hosts: found, substrate })
 }
 
-/// That of the built-in lab is known. Hosts of one boot id are namespaces of one machine (or one namespace); other hosts
-/// are virtual as soon as one of their machines is.
+/// That of the built-in lab is known. One boot id: namespaces of one machine; others are virtual where a machine is.
 fn substrate<'a>(
     plan: &Plan,
     machines: &BTreeMap<String, MachineFacts>,
@@ -80,11 +79,8 @@ fn substrate<'a>(
     if machines.values().any(virtual_machine) { Substrate::Vm } else { Substrate::Metal }
 }
 
-/// Compares the hosts of a run with those that it is to go on on.
-///
-/// Another computer, or another substrate, is an error: its cells would stand in one table with the old ones. A kernel,
-/// command line or operating system that changed is a warning, one line each.
-/// Of a run that boots kernels the latter say nothing.
+/// Compares the hosts of a run with those that it goes on on. Another computer or substrate is an error: its cells would be in one table
+/// with the old ones. Another kernel, command line or operating system is a warning, a line each, but where kernels are booted.
 pub(crate) fn compare(run: &RunDocument, now: &Gathered, boots: bool) -> Result<Vec<String>, CampaignError> {
     if run.substrate != now.substrate {
         return Err(CampaignError::OtherSubstrate { before: run.substrate, now: now.substrate });

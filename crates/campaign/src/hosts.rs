@@ -64,9 +64,8 @@ pub trait Hosts: Boot {
         Ok(Vec::new())
     }
 
-    /// Starts a load on each of `on` at once and waits until all are steady, or have used up `limit` (their reports say
-    /// which). `started` gets those that run, also when another one fails; they have to be ended. The wait is cancelled
-    /// once `stop` is raised.
+    /// Starts a load on each of `on` at once and waits until all are steady, or have used up `limit` (their reports say which). `started`
+    /// gets those that run, also after a failure; they have to be ended. Raising `stop` ends the wait.
     ///
     /// # Errors
     /// [`HostError`] of the first host that cannot.
@@ -90,8 +89,7 @@ pub trait Hosts: Boot {
 
     fn stop_endpoint(&mut self, host: &str, endpoint: WorkerId) -> Result<(), HostError>;
 
-    /// Measures and waits for the end. `limit`: how long it may take before it counts as hung. `live` gets the intervals of
-    /// the running measurement where the task asks for them.
+    /// Measures and waits for the end. `limit`: how long until it counts as hung. `live` gets intervals where the task asks for them.
     ///
     /// # Errors
     /// [`HostError`]; what was measured before is lost then, because half a cell is none.
@@ -105,8 +103,7 @@ pub trait Hosts: Boot {
         live: &mut dyn FnMut(LiveInterval),
     ) -> Result<Vec<Measured>, HostError>;
 
-    /// What the hosts' agents wrote to stderr since the last call, one line each with the host's name. Asked between
-    /// cells.
+    /// What the agents wrote to stderr since the last call, a line each with the host's name. Asked between cells.
     fn notes(&mut self) -> Vec<String> {
         Vec::new()
     }

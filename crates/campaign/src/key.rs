@@ -15,8 +15,7 @@ pub(crate) fn fresh() -> Result<String, CampaignError> {
     Ok(random::<32>()?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// A seed for a plan that has none. It stays below 2^53, so that every JSON reader keeps it exact, and below what a
-/// plan's TOML can hold.
+/// A seed for a plan that has none, below 2^53: exact for every JSON reader, and within a plan's TOML.
 pub(crate) fn seed() -> Result<u64, CampaignError> {
     Ok(u64::from_le_bytes(random::<8>()?) >> 11)
 }

@@ -65,11 +65,9 @@ pub enum Progress<'a> {
     },
 }
 
-/// Watches a campaign. Called between cells, and while one is measured only with [`Progress::Interval`], which has to be
-/// asked for.
+/// Watches a campaign: between cells, and while one is measured only with [`Progress::Interval`], on demand.
 pub trait Observer {
-    /// Whether it wants [`Progress::Interval`]: they travel over the agents' pipes while a cell is measured, which are quiet
-    /// otherwise.
+    /// Whether it wants [`Progress::Interval`], which travel over the agents' pipes while a cell is measured.
     fn wants_intervals(&self) -> bool {
         false
     }

@@ -1,5 +1,4 @@
-//! What a cell wants of its machines and hosts, and keeping just that in force: changed as seldom as the order of cells
-//! allows, and put back when the run ends.
+//! What a cell wants of its machines and hosts: changed as seldom as the order of cells allows, put back when the run ends.
 
 use crate::participants::Participants;
 use crate::{HostError, Hosts, Observer, Progress};
@@ -18,9 +17,8 @@ pub struct Preparation {
     pub shielded: bool,
 }
 
-/// Whether a setting belongs to a host (a network namespace) rather than to the whole machine: that of a network device,
-/// and the sysctls that each namespace has for itself. Of `net.core` these are few; the others, busy polling among them,
-/// are the machine's (net/core/sysctl_net_core.c, netns_core_table).
+/// Whether a setting belongs to a host (a network namespace) rather than the machine: that of a network device, and the sysctls of a
+/// namespace, which of `net.core` are few (net/core/sysctl_net_core.c, netns_core_table).
 pub(crate) fn belongs_to_host(key: &str) -> bool {
     let net = |name: &str| match name.strip_prefix("core.") {
         Some(core) => matches!(core, "somaxconn" | "optmem_max" | "txrehash" | "tstamp_allow_data"),
@@ -50,9 +48,8 @@ fn shielded(cell: &Cell, participants: &Participants, speaker: &str) -> Option<S
     cell.shield.as_ref().filter(|_| !ends.is_empty()).map(|shield| shield.spec(&ends))
 }
 
-/// The load of a cell on a machine: on the CPUs beside the shield where there is one, else on all that the plan gives it.
-/// A plan with shielded cells names the CPUs of all its loads, so that a load without shield is known to have had them
-/// all.
+/// The load of a cell on a machine: on the CPUs beside the shield where there is one, else on all that the plan gives it. A plan with
+/// shielded cells names the CPUs of all its loads.
 pub(crate) fn load_on(cell: &Cell, participants: &Participants, speaker: &str) -> Option<LoadSpec> {
     let mut load = cell.load.clone()?;
     if participants.shields {
@@ -127,8 +124,7 @@ pub(crate) struct Preparer {
 }
 
 impl Preparer {
-    /// Makes what a cell wants the only thing in force, and gives back what that is. An agent that fails has put back all
-    /// that it had changed.
+    /// Makes what a cell wants the only thing in force, and returns that. An agent that fails has put back its changes.
     pub(crate) fn prepare(
         &mut self,
         cell: &Cell,
@@ -177,8 +173,7 @@ impl Preparer {
         Ok(self.left.iter().cloned().chain(in_force).collect())
     }
 
-    /// Asks the agents of all machines that are to be shielded whether they can begin: a shield of somebody else would be
-    /// up in cells that are to be measured without one.
+    /// Asks the agents whose machines get a shield whether they can begin: another one's would be up in unshielded cells.
     pub(crate) fn check(participants: &Participants, hosts: &mut dyn Hosts) -> Result<(), HostError> {
         for speaker in participants.machines.iter().filter(|_| participants.shields) {
             let agent = hosts.machine_agent(speaker)?;
@@ -187,8 +182,7 @@ impl Preparer {
         Ok(())
     }
 
-    /// Whether the shields were up to the end of a cell: one that another took down makes its figures those of something
-    /// else. The next cell has it put up again.
+    /// Whether the shields were up to the end of a cell; the next cell has one that was taken down put up again.
     pub(crate) fn check_shields(&mut self, hosts: &mut dyn Hosts) -> Result<(), HostError> {
         let shielded: Vec<String> = self
             .machines

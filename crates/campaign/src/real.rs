@@ -31,8 +31,7 @@ pub(crate) struct LabHosts {
     guests: Option<LabPlan>,
 }
 
-/// The agent of the built-in lab's machine, in the namespaces that this process is in: those of the hosts see and change
-/// only their own. No host of a lab has a name of more than one letter.
+/// The agent of the built-in lab's machine, in this process' namespaces. No host of a lab has so long a name.
 const MACHINE: &str = "machine";
 
 #[derive(Debug)]
@@ -68,10 +67,8 @@ impl Opener {
 }
 
 impl LabHosts {
-    /// Makes the lab where the plan has one, and opens an agent on each host. Must be called on a thread that lives as
-    /// long as the hosts are used: agents end with the thread that started them.
-    /// An agent that does not answer is tried again until `patience` is over. `note` gets what takes long. Guests of a plan
-    /// that names kernels are booted when they are entered.
+    /// Makes the lab where the plan has one, and opens an agent on each host, tried until `patience` is over. Call it on a thread that lives
+    /// as long as the hosts: agents end with it. `note` gets what takes long. Guests of kernels are booted when they are entered.
     pub(crate) fn open(
         plan: &Plan,
         options: &Options,
@@ -481,8 +478,7 @@ impl Hosts for LabHosts {
     }
 }
 
-/// How often the stop flag is looked at while a cell is measured. Each look costs the machine a few µs, and a person
-/// does not notice a tenth of a second.
+/// How often the stop flag is looked at while a cell is measured; a look costs the machine a few µs.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Raises `cancel` when `stop` is raised or `limit` has passed. Ends when the other end of `over` is dropped.

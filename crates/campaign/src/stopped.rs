@@ -14,8 +14,7 @@ const LOOKS: u32 = 10;
 /// The agents that are watched, by their process.
 type Agents = Arc<Mutex<BTreeMap<u32, String>>>;
 
-/// Watches agents that are children of this process, and ends those that stay stopped: then whoever waits for one is answered,
-/// and its keepers put back what it changed.
+/// Ends agents, children of this process, that stay stopped: whoever waits for one is answered, and its changes are put back.
 #[derive(Debug)]
 pub(crate) struct StopWatch {
     agents: Agents,

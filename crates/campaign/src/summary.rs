@@ -32,8 +32,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The design's exit code: 130 interrupted, 1 when a cell failed or a setting could not be put back, 4 when a result cannot be
-    /// trusted, else 0.
+    /// Exit code: 130 interrupted, 1 a cell failed or a setting was not put back, 4 a result cannot be trusted, else 0.
     pub fn exit_code(&self) -> u8 {
         match self.outcome {
             Outcome::Interrupted => 130,

@@ -1,9 +1,7 @@
-//! Trying settings one by one: which of them help on this machine and placement, which do nothing, which hurt.
+//! Trying settings one by one: which help on this machine and placement, which do nothing, which hurt.
 //!
-//! A trial is a campaign whose axis is a knob: each round measures every setting alone and none of them, in a new random
-//! order, so that what the machine does meanwhile falls on all alike. What is kept is decided by a permutation test over
-//! the rounds, with Holm's correction for the number of settings, and by a least effect below which a difference does
-//! not matter however sure it is.
+//! A trial is a campaign whose axis is a knob: each round measures every setting alone and none of them, in a new random order. A
+//! permutation test over the rounds decides, with Holm's correction for the number of settings and a least effect that matters.
 
 use model::plan::Question;
 use model::run::RunStep;
@@ -109,8 +107,7 @@ pub fn trial_plan(base: &Plan, knobs: &[String], rounds: u32) -> Result<Plan, Mo
     Ok(plan)
 }
 
-/// By repetition the logarithm of a figure, averaged over the cells; repetitions that lack one of the cells are left out,
-/// and so are results that cannot be trusted.
+/// By repetition the logarithm of a figure, averaged over the cells; only of repetitions with trusted results of all cells.
 fn rounds(results: &[&ResultDocument], metric: Statistic) -> Vec<f64> {
     let cell = |result: &ResultDocument| {
         let mut factors = result.factors.clone();
@@ -125,8 +122,7 @@ fn rounds(results: &[&ResultDocument], metric: Statistic) -> Vec<f64> {
     whole_rounds(logs, cells.len()).iter().filter_map(|logs| mean(logs)).collect()
 }
 
-/// Judges the results of a trial, in the order that its settings were given. `seed` draws the dealings of the test where
-/// they are too many to look at all.
+/// Judges the results of a trial, in the order of its settings. `seed` draws the dealings of the test where there are too many.
 pub fn judge(results: &[(RunStep, ResultDocument)], knobs: &[String], rule: Rule, seed: u64) -> Vec<Trial> {
     let of = |knob: &str| -> Vec<&ResultDocument> {
         let named = |result: &ResultDocument| result.factor("knob").as_deref() == Some(knob);

@@ -2,8 +2,7 @@
 
 use std::net::IpAddr;
 
-/// Whether only this machine reaches an address: loopback, or one of `lab`, which the caller knows to be a lab's that
-/// it made. A range of addresses is no evidence: 198.18.0.0/15 is used by real test networks too (RFC 2544).
+/// Whether only this machine reaches an address: loopback, or one of `lab`. A range is no evidence: 198.18.0.0/15 (RFC 2544) is used.
 pub(crate) fn is_closed(address: IpAddr, lab: &[IpAddr]) -> bool {
     let address = address.to_canonical();
     address.is_loopback() || lab.contains(&address)

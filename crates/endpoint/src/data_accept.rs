@@ -1,6 +1,4 @@
-//! The proof of a data path: connections that show the session's token are taken, whatever else connects meanwhile, and
-//! datagram sockets get the peer whose datagram shows it.
-//!
+//! The proof of a data path: connections that show the session's token are taken, datagram sockets get the peer whose datagram shows it.
 //! All that wait are looked at together, so that silent ones cost the others no time.
 
 use crate::reflector::{Client, Failure, SessionLink, failed};
@@ -20,8 +18,7 @@ const REST: Duration = Duration::from_millis(1);
 /// Connections that may wait at once; the oldest makes room.
 const MOST: usize = 64;
 
-/// Waits for `places` connections, each proved by its first `BYTES` bytes; `place` gives the index that a proof is for. `None`
-/// when the session ended meanwhile.
+/// Waits for `places` connections, each proved by its first `BYTES` bytes; `place`: the index of a proof. `None`: the session ended.
 pub(crate) fn accept<const BYTES: usize>(
     listener: &DataListener,
     client: Client,
@@ -82,9 +79,8 @@ fn look(listener: &DataListener, waiting: &VecDeque<DataSocket>) -> (bool, Vec<b
     (any.next().unwrap_or(false), any.collect())
 }
 
-/// Waits for a datagram with a proof at each socket; `place` gives the socket that a proof is for. Everything else is ignored
-/// and nothing is answered. So no stranger can make this host send anything, and answers longer than their requests (`rr`)
-/// go only where they were asked for. `false` when the session ended meanwhile.
+/// Waits for a datagram with a proof at each socket; `place`: the socket of a proof. Everything else is ignored and nothing is answered,
+/// so no stranger can make this host send anything. `false`: the session ended.
 pub(crate) fn prove<const BYTES: usize>(
     sockets: &mut [DataSocket],
     client: Client,

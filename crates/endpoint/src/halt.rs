@@ -28,8 +28,7 @@ impl Halt {
         &self.flag
     }
 
-    /// The reflector is about to enter its loop. Called by the session before it passes the command on, so that a halt
-    /// that follows at once is not overwritten.
+    /// The reflector is about to enter its loop: called before the command is passed on, so that no halt is overwritten.
     pub(crate) fn enter(&self) {
         self.flag.store(false, Ordering::Relaxed);
         self.busy.store(true, Ordering::Release);

@@ -1,8 +1,7 @@
 //! Clients in their handshake, all served by the thread that listens.
 //!
-//! Until its client has answered the hello (and proved the key, where there is one) a connection costs a descriptor and a
-//! few KiB, no thread and no session slot. A client that answers is served at once; silent ones are evicted, the oldest
-//! first, and only by others of the same network as long as there is room for other networks.
+//! A connection costs a descriptor and a few KiB until its client has answered the hello (and proved the key). Silent ones are evicted,
+//! the oldest first, and only by others of their network while there is room for other networks.
 
 use nix::poll::{PollFd, PollFlags};
 use std::cmp::Reverse;
@@ -17,8 +16,8 @@ use wire::{RefuseCode, ServerSession};
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Handshakes at once.
 pub(crate) const MOST: usize = 512;
-/// Handshakes at once of one network, by the bits of its prefix: enough that none can be filled anew while an honest client
-/// makes its handshake. An IPv6 host has a /64 to itself, a household or a site gets a /56 or a /48 (RFC 6177).
+/// Handshakes at once of one network, by the bits of its prefix: enough for an honest client among others. An IPv6 host has a /64, a
+/// household or a site a /56 or a /48 (RFC 6177).
 const MOST_OF_ONE: [(u32, usize); 3] = [(64, 256), (56, 320), (48, 384)];
 /// The largest network that one owner may have.
 const OWNER_BITS: u32 = 48;
@@ -131,8 +130,8 @@ impl Handshakes {
     }
 }
 
-/// Which of the waiting peers, the oldest first, has to go for another one: the oldest of a network that is full, else of the
-/// owner that has most of them where all places are taken. Of several owners with as many it is the one that waits longest.
+/// Which of the waiting peers, the oldest first, has to go: the oldest of a full network, else of the owner with most places; among
+/// equal owners the one that waits longest.
 fn surplus(waiting: &[IpAddr], newcomer: IpAddr) -> Option<usize> {
     for (bits, most) in MOST_OF_ONE {
         let own = network_of(newcomer, bits);

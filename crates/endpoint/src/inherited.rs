@@ -11,8 +11,7 @@ use std::os::unix::net::UnixStream;
 pub enum InheritedData {
     /// One end of a pair of UNIX sockets (`unix-stream`, `unix-dgram`).
     Socket(OwnedFd),
-    /// One descriptor for each direction: the read end of one pipe and the write end of another (`pipe`), or two memory files
-    /// (`shm`).
+    /// A descriptor for each direction: ends of two pipes (`pipe`), or two memory files (`shm`).
     Pair {
         /// Requests come from here.
         read: OwnedFd,
@@ -41,9 +40,8 @@ impl InheritedData {
 /// No run takes 30 days; a reflector that was forgotten all the same ends then.
 const LONGEST_S: u32 = 30 * 86_400;
 
-/// Serves one session over descriptors that this process was started with, until the parent closes the control socket.
-/// The parent is trusted: no key, no limits but those of the protocol. A refusal is no error here: the parent
-/// gets it and reports it.
+/// Serves one session over inherited descriptors until the parent closes the control socket. The parent is trusted: no key, no limits
+/// but the protocol's; it gets and reports a refusal.
 ///
 /// # Errors
 /// The session failed.

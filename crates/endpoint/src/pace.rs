@@ -1,8 +1,8 @@
-//! The reflector's loop for messages at a rate: answers those whose number is asked for, and stamps its answers.
+//! The reflector's loop for messages at a rate: answers those whose number is asked for, and stamps its answers, which are as long as
+//! their messages.
 //!
-//! Between the first and the last line of the loop nothing is allocated, locked, printed or logged, and no system call
-//! is made beside the path's own (with stamps: and one a message that takes a stamp, after the send); the clock is read after each
-//! receive and before each send, because both are in the answer. An answer is as long as its message.
+//! Nothing in the loop is allocated, locked, printed or logged, and no system call is made beside the path's own (and, with stamps, one
+//! a message after the send); the clock is read after each receive and before each send.
 
 use crate::halt::Halt;
 use crate::reflect::{Around, MessageCounts, SizeOutcome, TAG};

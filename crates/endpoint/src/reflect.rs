@@ -1,8 +1,7 @@
 //! The reflector's measured loop: receive all pings of a round, send all pongs, nothing else.
 //!
-//! Between the first and the last line of a batch nothing is allocated, locked, printed or logged, and no system call
-//! is made beside the path's own. The clock is read once a batch. The answer is sent from the buffer that the request
-//! came into, so the initiator's number comes back without being looked at. A datagram without the session's tag is not
+//! Nothing in a batch is allocated, locked, printed or logged, no system call is made beside the path's own, and the clock is read once.
+//! The answer is sent from the request's buffer, so the initiator's number comes back. A datagram without the session's tag is not
 //! answered: its source is whatever its sender wrote.
 
 use crate::halt::Halt;
@@ -43,8 +42,7 @@ impl LoopShape {
     }
 }
 
-/// The tag that a datagram's header must carry, by its size. Messages without room for it are answered all the same, but
-/// never with more than they are long ([`wire::OpenRequest`]'s sizes).
+/// The tag that a datagram's header must carry. Messages without room for it are answered with no more than their own length.
 pub(crate) fn wanted_tag(size: usize, tag: u64) -> Option<[u8; 8]> {
     (Tier::for_size(size) == Tier::Tagged).then(|| tag.to_le_bytes())
 }
@@ -250,8 +248,7 @@ fn take_pings<P: Path>(
             Ok(Received::Bytes(bytes)) if shape.fits(bytes, request) => {
                 counts.received += 1;
                 if shape.pings > 1 && shape.counts_losses {
-                    // All pings of a round carry one number. Another one means that a ping of the round before was
-                    // lost: count anew, or every later round would be answered too early.
+                    // All pings of a round carry one number. After a lost one count anew, or later rounds are answered too early.
                     let found = head(request);
                     if found != number {
                         number = found;

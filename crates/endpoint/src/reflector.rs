@@ -1,8 +1,5 @@
-//! A session's reflector thread: opens the data path, has it proved, carries the client's policy and CPU, and reflects
-//! one size after the other.
-//!
-//! It talks to the control thread by channels and a socket pair that poll(2) can wait for. Nothing of that happens
-//! while messages are reflected.
+//! A session's reflector thread: opens the data path, has it proved, takes the client's policy and CPU, and reflects one size after the
+//! other. It talks to the control thread by channels and a socket pair, and never while messages are reflected.
 
 use crate::EndpointError;
 use crate::data_accept;
@@ -203,8 +200,7 @@ impl SessionLink {
         self.report(ReflectorEvent::Opened(Opened { port, address, token, machine, ports, source }));
     }
 
-    /// Calls `step` until it gives something; a data path that is not proved in time is given up. `None` when the session
-    /// ended meanwhile.
+    /// Calls `step` until it gives something or the time for a proof is over. `None`: the session ended.
     pub(crate) fn until_proved<T>(
         &self,
         mut step: impl FnMut() -> Result<Option<T>, Failure>,
@@ -389,8 +385,7 @@ impl DataPath {
     }
 }
 
-/// Opens the data path, takes on the client's CPU and policy, and has the path proved. `None` when the session ended
-/// meanwhile.
+/// Opens the data path, takes the client's CPU and policy, and has the path proved. `None`: the session ended.
 fn open(
     request: &OpenRequest,
     source: DataSource,
@@ -419,9 +414,8 @@ fn open(
         place_thread(request, longest)?;
         opened(listener.local_address().port());
         if request.connect_each {
-            // A token in each connection would add 20 bytes and a receive call to every transaction, so it would
-            // change what is measured. Connections are taken from the client's own address instead, which the
-            // control connection's handshake has proved.
+            // A token in each connection would add 20 bytes and a receive call to every transaction. Connections are taken from
+            // the client's own address instead, which the control connection's handshake has proved.
             link.report(ReflectorEvent::Proved(None));
             return Ok(Some(DataPath::Transactions { listener, client: client.address }));
         }
@@ -441,8 +435,7 @@ fn open(
     Ok(Some(DataPath::Socket(socket)))
 }
 
-/// Puts this thread where the client wants it. It is the last thing before the client hears that the path is open, so
-/// what is not permitted is refused there and then.
+/// Puts this thread where the client wants it, just before the client hears that the path is open, so a refusal is heard.
 pub(crate) fn place_thread(request: &OpenRequest, longest: Duration) -> Result<(), Failure> {
     let end = &request.end;
     let words = |error: task::TaskError| {
@@ -476,9 +469,8 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Whether data may come from an address. A proof names only the port: a datagram's source can be forged, so one
-    /// from another address than the control connection's (which a TCP handshake has proved) would make us send to a
-    /// stranger. Whoever knows the key may have read the token of another session, so the key alone is no excuse.
+    /// Whether data may come from an address. A proof names only the port, and a datagram's source can be forged: one from another address
+    /// than the control connection's would make us send to a stranger. The key is no excuse, as it may open others' tokens.
     pub(crate) fn may_use(self, from: IpAddr) -> bool {
         self.anywhere || from.to_canonical() == self.address.to_canonical()
     }

@@ -20,8 +20,7 @@ use wire::{Key, RefuseCode};
 
 /// Stack of a thread that speaks the control protocol. Locked memory is really taken, so it is no more than needed.
 const STACK_BYTES: usize = 512 << 10;
-/// How long the next session of the same client is waited for, by an endpoint that ends after its first one: a sweep of a stream
-/// opens one a size.
+/// How long an endpoint that ends after one session waits for the client's next: a sweep of a stream opens one a size.
 const LINGER: Duration = Duration::from_secs(1);
 /// Rest after a failed accept: the usual cause is that descriptors ran out, and they come back.
 const REST: Duration = Duration::from_millis(50);
@@ -45,8 +44,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(limits: Limits, key: Option<Key>, lab: &[IpAddr]) -> Result<Self, EndpointError> {
         let clock = Clock::calibrate()?;
-        // Best effort: a client that asks for more descriptors than there are is refused by name.
-        // An idle pipe, UNIX or connected TCP socket has another end, which is a descriptor too.
+        // Best effort: a client that asks for more is refused by name. The other end of a pipe or socket counts too.
         let descriptors = u64::from(limits.max_sessions) * (2 * u64::from(limits.max_idle_descriptors) + 16)
             + 256
             + handshakes::MOST as u64;

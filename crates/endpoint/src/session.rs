@@ -1,5 +1,5 @@
-//! One session's control thread: moves bytes between the connection and [`ServerSession`], and commands and reports
-//! between that and the reflector. While messages are reflected it sleeps in poll(2).
+//! One session's control thread: bytes between the connection and [`ServerSession`], commands and reports between that and the
+//! reflector. It sleeps in poll(2) while messages are reflected.
 
 use crate::address::is_closed;
 use crate::handshakes::{HANDSHAKE, PendingClient};
@@ -22,8 +22,7 @@ use wire::{
 
 /// An accepted client that has not asked for a data path by then is dropped, to free its slot.
 const READY: Duration = Duration::from_secs(10);
-/// Seconds without a packet after which the kernel probes the client's host. While messages are
-/// reflected the connection is silent, so this is no more often than a measurement can bear.
+/// Seconds without a packet until the kernel probes the client's host: no more often than a measurement can bear.
 const QUIET_S: u32 = 20;
 /// A client whose host acknowledges nothing for this time, in ms, is dropped.
 const UNACKNOWLEDGED_MS: u32 = 15_000;
@@ -71,8 +70,7 @@ impl From<SessionError> for SessionEnd {
 /// Runs a session of an accepted client to its end. Failures are reported to the client only.
 pub(crate) fn run_client(client: PendingClient, shared: &Shared, stop: &Stop) {
     let PendingClient { stream, peer, machine, .. } = client;
-    // All best effort: without them the session works, only slower to notice a client that was switched off. What is
-    // sent and not acknowledged suspends the probes, so it has a limit of its own.
+    // Best effort: without them a client that is switched off is noticed later. Unacknowledged data suspends the probes, so it has a limit.
     let _ = setsockopt(&stream, sockopt::KeepAlive, &true);
     let _ = setsockopt(&stream, sockopt::TcpKeepIdle, &QUIET_S);
     let _ = setsockopt(&stream, sockopt::TcpKeepInterval, &5);
@@ -371,8 +369,8 @@ impl<C: Connection> Session<'_, C> {
     }
 }
 
-/// Where data is bound unless the client says otherwise: our address on the control connection, with a port that the
-/// system chooses. An IPv4 client of an IPv6 listener gets an IPv4 socket; a link-local address keeps its interface.
+/// Where data is bound by default: our address on the control connection, with a free port. An IPv4 client of an IPv6 listener gets an
+/// IPv4 socket; a link-local address keeps its interface.
 fn data_address(control: SocketAddr) -> SocketAddr {
     match control.ip().to_canonical() {
         v4 @ IpAddr::V4(_) => SocketAddr::new(v4, 0),

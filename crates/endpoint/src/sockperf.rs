@@ -1,8 +1,7 @@
-//! A server for stock `sockperf` clients, over UDP and TCP on one port. One thread serves all of them and allocates nothing for a
-//! message.
+//! A server for stock `sockperf` clients, over UDP and TCP on one port: one thread, and nothing is allocated for a message.
 //!
-//! Its clients have no key, so it binds only what this machine alone reaches, unless the caller says otherwise. It is no amplifier:
-//! an answer is as long as its message, and no answer is answered.
+//! Its clients have no key, so it binds only what this machine alone reaches, unless asked otherwise. It is no amplifier: an answer is as
+//! long as its message, and no answer is answered.
 
 use crate::address::is_closed;
 use crate::{EndpointError, Stop};
@@ -17,8 +16,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// Connections at once. For one more, of the address that has most the one is hung up on that was silent longest: no client keeps
-/// those of others out.
+/// Connections at once. For one more, that of the address with most that was silent longest is hung up on.
 const MOST_CLIENTS: usize = 64;
 /// No connection is taken for so long after one could not be: the usual cause is that descriptors ran out, and they come back.
 const REST: Duration = Duration::from_millis(100);

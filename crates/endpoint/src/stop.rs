@@ -1,7 +1,5 @@
-//! The wish that a server ends, in a form that poll(2) can wait for.
-//!
-//! The write end of a socket pair is closed once; all read ends are at end of file from then on. So neither the accept
-//! loop nor a session has to wake up now and then to look, which would disturb what is being measured beside them.
+//! The wish that a server ends, in a form that poll(2) can wait for: the write end of a socket pair is closed once, and all read ends
+//! are at end of file. So nobody wakes up to look, which would disturb what is measured.
 
 use crate::EndpointError;
 use std::fmt;

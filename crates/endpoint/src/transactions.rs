@@ -5,8 +5,7 @@ use net::{DataListener, NetError, PathOptions, Received, TransactionServer};
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 
-/// Serves transactions until the halt. The answer is what the buffer holds: each transaction has its own connection, so
-/// it needs no number.
+/// Serves transactions until the halt. The answer is what the buffer holds: a connection each needs no number.
 pub(crate) fn serve<F: FnOnce()>(
     listener: &DataListener,
     client: IpAddr,

@@ -23,8 +23,7 @@ enum Attempt {
 }
 
 impl Runner<'_> {
-    /// Brings the hosts to the kernel of a step, where they are not there yet. A kernel that does not come up is tried again, a
-    /// bounded number of times.
+    /// Brings the hosts to the kernel of a step, where they are not there yet, in a bounded number of attempts.
     pub(super) fn come_to(&mut self, steps: &[PlannedCell], place: usize) -> Result<Arrival, CampaignError> {
         let wanted = steps.get(place).and_then(boot::visit);
         let Some(visit) = wanted.filter(|visit| self.kernels.boots && !self.kernels.is_at(visit)) else {
@@ -66,8 +65,7 @@ impl Runner<'_> {
         Ok(Arrival::CouldNotBoot(why))
     }
 
-    /// One attempt: what is in force is put back, the intent is on disk before the machine goes down, and what runs then is
-    /// compared with it.
+    /// One attempt: settings are put back, the intent is on disk before the machine goes down, and then compared with what runs.
     fn attempt(&mut self, visit: &Visit, attempt: u32) -> Result<Attempt, CampaignError> {
         self.restore_all()?;
         self.preparer.forget();
@@ -204,8 +202,7 @@ impl Runner<'_> {
         symlink(run, &next).and_then(|()| std::fs::rename(&next, link)).map_err(failed)
     }
 
-    /// Boots hosts into their default kernel once all cells were tried, where they run another one, or may: a kernel that came too
-    /// late for its cells is running by now.
+    /// Boots hosts into their default kernel once all cells were tried, where they run another one, or may.
     pub(super) fn go_home(&mut self) {
         let is_away = self.kernels.entered.as_ref().is_some_and(|(visit, _)| boot::is_of_hosts(&visit.kernel));
         let may_be = self.kernels.lost && self.kernels.of_hosts;

@@ -1,7 +1,5 @@
-//! The time at which the driver sent an answer is known only afterwards, so a later answer carries it.
-//!
-//! Used within the measured loop, after each send: one call takes one stamp from the socket, so as many are taken as are
-//! made, and nothing has to wait. Nothing is allocated there.
+//! The time at which the driver sent an answer is known only afterwards, so a later answer carries it. Called in the measured loop after
+//! each send: a call takes one stamp from the socket, and allocates nothing.
 
 use net::stamps::SentStamps;
 use std::collections::VecDeque;
