@@ -56,8 +56,7 @@ pub(crate) fn mostly(info: &CellInfo) -> String {
     first.map(|loss| format!("{} {:.0} %", loss.class, 100.0 * loss.share)).unwrap_or_default()
 }
 
-/// All that is known of why the messages of a result were late; nothing where it was not explained. No line is longer than
-/// `width` columns where the table can be that narrow.
+/// All that is known of why the messages of a result were late, within `width` columns; `None` where it was not explained.
 pub fn explained_text(result: &ResultDocument, width: usize) -> Option<String> {
     let explanation = result.explanation.as_ref()?;
     let mut out = paragraph("", &title(&size(result), explanation), width);

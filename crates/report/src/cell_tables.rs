@@ -1,5 +1,4 @@
-//! Tables of cells: which quantities they have, in which order, for text (terminal and Markdown) and for the page. Titles,
-//! units and values come from the catalogue, which also has the columns of CSV.
+//! Tables of cells: their quantities and order, for text and the page. Titles, units and values come from the catalogue.
 
 use crate::columns::{self, Room, heading};
 use crate::document::Document;
@@ -121,8 +120,7 @@ impl CellTable {
         matches!(self.rows, Rows::Reflectors(_))
     }
 
-    /// As text; `None` without a row. What tells cells apart leads: protocol and size only where they differ, of streams
-    /// always.
+    /// As text; `None` without a row. Protocol and size lead only where they differ, of streams always.
     pub(crate) fn grid(&self, document: &Document) -> Option<Grid> {
         let rows = self.rows(document);
         let is_stream = matches!(self.rows, Rows::Directions);

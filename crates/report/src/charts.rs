@@ -35,8 +35,7 @@ pub enum ChartKind {
     Jitter,
 }
 
-/// All kinds in the order of a report: the word used in flags and file names, whether it is drawn where no kind is asked
-/// for (a handful that answers most questions), whether it is a heat map.
+/// All kinds in the order of a report: the word of flags and files, whether it is drawn unasked, whether it is a heat map.
 const KINDS: [(ChartKind, &str, bool, bool); 11] = [
     (ChartKind::Cells, "cells", true, true),
     (ChartKind::Heat, "heat", true, true),
@@ -73,8 +72,7 @@ pub struct Wanted {
     pub kinds: Vec<ChartKind>,
     /// With no kinds named: all that the runs have.
     pub all: bool,
-    /// Only this cell, by a number or a part of a key that one of [`cells`] alone has; with [`ChartKind::Difference`] the first
-    /// of the two.
+    /// Only this cell, by a number or a part of a key of [`cells`]; with [`ChartKind::Difference`] the first of the two.
     pub cell: Option<String>,
     /// The second cell of a difference, named likewise; absent: the next one of the same messages that differs in the fewest factors.
     pub against: Option<String>,
@@ -98,8 +96,7 @@ impl Wanted {
     }
 }
 
-/// The cells that have results, by number and key: numbers begin at 1 and follow the plan; cells that no plan names, such as
-/// imported ones, follow in the order of their keys.
+/// The cells that have results, by number (from 1, as in the plan) and key; cells of no plan follow in the order of keys.
 pub fn cells(runs: &[store::Run]) -> Vec<(usize, String)> {
     let of_run = |run: &store::Run| {
         let keys: BTreeSet<String> = run.results.iter().map(|(step, _)| step.cell.clone()).collect();
@@ -159,14 +156,12 @@ impl Drawing {
         self.figure.svg(scale)
     }
 
-    /// As PDF: one page, text that can be searched, the same bytes for the same data. With a `scale` of 1 a chart is
-    /// 450 points wide.
+    /// As PDF: one page, searchable, the same bytes for the same data. With a `scale` of 1 a chart is 450 points wide.
     pub fn pdf(&self, scale: f64) -> Vec<u8> {
         self.figure.pdf(scale)
     }
 
-    /// As PNG. A cell of a map is a whole number of pixels; line charts are twice as large as in the report. `scale` is
-    /// rounded to what leaves whole pixels.
+    /// As PNG, a cell of a map a whole number of pixels (`scale` is rounded); line charts are twice as large as in the report.
     pub fn png(&self, scale: f64) -> Vec<u8> {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped where it is used")]
         let zoom = (self.zoom as f64 * scale).round().max(1.0) as usize;
@@ -277,8 +272,8 @@ fn heat_tags(runs: &[store::Run], wanted: &Wanted) -> Vec<String> {
     tags
 }
 
-/// The two maps of a difference. Where nobody names the second it is the next one of the same messages that differs from
-/// the first in the fewest factors; where nobody names the first it is the first one that has such another.
+/// The two maps of a difference. Unnamed, the second is the next one of the same messages that differs from the first in the fewest
+/// factors, and the first is the first one that has such another.
 fn two<'m>(ours: &[&'m Map], wanted: &Wanted) -> Option<(&'m Map, &'m Map)> {
     let names = |a: &Map, b: &Map| -> Vec<String> {
         let names: BTreeSet<&String> = a.factors.keys().chain(b.factors.keys()).collect();
@@ -446,8 +441,7 @@ fn charts(runs: Vec<store::Run>, wanted: &Wanted, out: &mut Vec<Drawing>) {
     add(ChartKind::Jitter, plots::by_size(&report.plotted(), "stdev"), &summary);
 }
 
-/// The distributions of all cells: RTT buckets with the messages in them and beyond, counted `from` the `actual` send
-/// time, then those counted from the `intended` one.
+/// The distributions of all cells: RTT buckets with the messages in them and beyond, by `actual`, then `intended` send time.
 fn distributions(report: &Report) -> String {
     let mut out = String::from("run,cell,protocol,size_bytes,rtt_ns,messages,beyond,from\r\n");
     for cell in &report.cells {

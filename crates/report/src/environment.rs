@@ -1,5 +1,4 @@
-//! What the figures were measured on, in pairs of name and value: machines, hosts, NICs, loads, own cost; and what stands
-//! behind a single cell.
+//! What the figures were measured on, in pairs of name and value: machines, hosts, NICs, loads, own cost, prepared settings.
 
 use crate::units::{by_key, each_once, plain, span, utc};
 use digest::RunInput;
@@ -82,8 +81,7 @@ fn parts(run: &RunInput) -> Vec<Facts> {
     parts
 }
 
-/// What was booted for cells, by boot id: of the first boot of each kernel its hosts and kernel in words; of the others nothing,
-/// because they are alike.
+/// What was booted for cells, by boot id: the first boot of each kernel in words, the others, which are alike, `None`.
 fn booted(run: &RunInput) -> BTreeMap<&str, Option<String>> {
     let mut boots: BTreeMap<&str, (String, u32, BTreeSet<&str>)> = BTreeMap::new();
     for result in &run.results {

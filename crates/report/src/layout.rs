@@ -36,8 +36,7 @@ pub struct Grid {
     pub rows: Vec<Vec<String>>,
     /// So many leading columns are merged downwards where they repeat.
     pub merged: usize,
-    /// So many leading columns say what a row is about, those of [`Grid::merged`] and words behind them anyway: they are
-    /// repeated where the table is continued below.
+    /// Leading columns, with those merged and words behind them, that are repeated where the table is continued below.
     pub keys: usize,
     /// Columns without a value in any row stay.
     pub keeps_empty: bool,
@@ -121,9 +120,8 @@ pub(crate) struct Span {
 }
 
 impl Grid {
-    /// The table as text no wider than `total` columns. Empty columns are left out; words are wrapped, first between
-    /// them, then within; a table that is still too wide is continued below with its key columns repeated. Narrower than
-    /// its key columns and the widest other one it cannot become.
+    /// The table as text no wider than `total` columns, where its key columns and the widest other one fit: empty columns are left out,
+    /// words are wrapped between, then within them, and a table still too wide is continued below with its key columns.
     pub fn text(&self, total: usize) -> String {
         let mut whole = self.clone();
         whole.drop_empty();
@@ -438,8 +436,7 @@ pub(crate) fn with_bound_units(text: &str) -> String {
     bound
 }
 
-/// Breaks text between words so that no line is wider than `max`; longer words are cut, behind a hyphen or the like where
-/// they have one.
+/// Breaks text between words so that no line is wider than `max`; longer words are cut, behind a hyphen or the like.
 pub(crate) fn wrap(text: &str, max: Option<usize>) -> Vec<String> {
     let Some(max) = max.filter(|max| *max > 0 && width(text) > *max) else { return vec![text.to_owned()] };
     let mut lines = Vec::new();

@@ -1,12 +1,10 @@
 //! Tables, plots and one-file HTML from stored runs.
 //!
-//! Floor 3. Reads only what it is handed (stored runs, or the result documents of a measurement typed by hand): never
-//! the host, never a clock, never the network. Prints nothing; every function returns text. The same input gives the
-//! same bytes.
+//! Floor 3. Reads only what it is handed, never the host, a clock or the network. Prints nothing; every function returns text. The same
+//! input gives the same bytes.
 //!
 //! Two ways in:
-//! - [`Report::from_runs`]: one or several runs become one [`Document`], and that becomes a text table, Markdown, CSV,
-//!   JSON or HTML.
+//! - [`Report::from_runs`]: runs become one [`Document`], and that a text table, Markdown, CSV, JSON or HTML.
 //! - [`single_text`], [`single_markdown`], [`single_csv`], [`sfnt_text`]: the result documents of one measurement.
 //!
 //! Every latency says whether it is RTT or RTT/2. Documents hold nanoseconds; people read microseconds.

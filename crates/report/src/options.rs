@@ -7,8 +7,7 @@ pub struct Options {
     pub reference: bool,
     /// Show RTT instead of RTT/2.
     pub rtt: bool,
-    /// Message size in bytes of the papers' table and of the tail plots. Where it was not measured, the nearest larger
-    /// measured one is taken, or the largest.
+    /// Message size in bytes of the papers' table and of tail plots, or the nearest larger measured one, or the largest.
     pub size: u64,
 }
 

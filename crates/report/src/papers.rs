@@ -110,8 +110,7 @@ fn axes(cells: &[Cell]) -> (Vec<String>, BTreeMap<String, String>) {
     (axes, fixed)
 }
 
-/// The value that all cells of the probes share that have this factor. A rate is what pace is about, and never that; where
-/// figures come from is said at each.
+/// The value that all cells of the probes with this factor share; never a rate, nor where figures come from.
 fn shared<'c>(cells: &'c [Cell], name: &str) -> Option<&'c String> {
     if name == source::FACTOR {
         return None;
@@ -131,8 +130,7 @@ pub(crate) struct RowKey {
     series: String,
 }
 
-/// Gives each cell its row number and label; rows are numbered in the order that the table shows them: by substrate, then
-/// by the rank of each axis' value.
+/// Gives each cell its row number and label, in the order of the table: by substrate, then by the rank of each axis' value.
 fn number_rows(cells: &mut [Cell], axes: &[String]) -> Vec<RowKey> {
     let values = |info: &CellInfo| -> Vec<String> {
         axes.iter().map(|axis| info.factors.get(axis).cloned().unwrap_or_else(|| "–".to_owned())).collect()
@@ -274,8 +272,7 @@ fn measured_blocks(cells: &[Cell], rows: &[RowKey], axes: &[String], size: u64) 
     blocks
 }
 
-/// Mean and jitter; of `rr` as netperf has it: transactions a second, which the papers turn into RTT/2 as their reciprocal
-/// divided by two.
+/// Mean and jitter; of `rr` transactions a second, of which the papers take half the reciprocal as RTT/2.
 fn headline(info: &CellInfo) -> Option<Headline> {
     let is_rate = info.probe == Probe::Rr;
     let whole = if info.kind == LatencyKind::RttHalf { 0.5e9 } else { 1e9 };

@@ -54,8 +54,7 @@ impl Report {
         Self::from_inputs(runs.into_iter().map(run_input).collect(), options)
     }
 
-    /// Digests runs. Several runs (two NICs, two kernels) stand in one table where their substrates agree and in
-    /// separate blocks where they do not.
+    /// Digests runs: in one table where their substrates agree, else in separate blocks.
     pub fn from_inputs(inputs: Vec<RunInput>, options: &Options) -> Self {
         let compared = compare::for_report(&inputs, options.rtt);
         let (cells, document) = papers::digest(&inputs, options, &compared);

@@ -1,5 +1,4 @@
-//! Tables of single results: a row a distribution, or a row a result (or a part of it) and a column a quantity. What there
-//! is to show, and what it is called, comes from the catalogue.
+//! Tables of single results: a row a distribution, or a row a result (or a part) and a column a quantity, from the catalogue.
 
 use crate::columns::{Room, text, unit};
 use crate::layout::{Column, Grid};

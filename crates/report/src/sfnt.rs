@@ -1,10 +1,8 @@
-//! sfnt-pingpong's own columns, so that scripts made for its output read ours: integer nanoseconds led by tabs, below
-//! header lines that begin with `#`. Of `pace` they are those of sfnt-stream.
+//! sfnt-pingpong's own columns, for scripts made for its output: integer nanoseconds led by tabs, below header lines that begin with `#`;
+//! of `pace` those of sfnt-stream.
 //!
-//! Different from sfnt-stream: latency is the whole round trip, as the header says, where it infers one way; `sendjit` is
-//! lateness of all messages, none of which is left out by a schedule that begins anew. Different from sfnt-pingpong: figures are
-//! rounded rather than cut, the mean and the standard deviation come from exact sums, and halving follows the statistics instead of
-//! preceding them.
+//! Different from sfnt-stream: latency is the whole round trip, as the header says; `sendjit` is lateness of all messages. Different from
+//! sfnt-pingpong: figures are rounded, mean and standard deviation come from exact sums, and halving follows the statistics.
 
 use crate::units::plain;
 use digest::cells::merged;
@@ -20,9 +18,8 @@ pub struct SfntFacts {
     pub percentile: Option<f64>,
 }
 
-/// Of `pace` the header and the two column lines of sfnt-stream, and one row a rate; of the others
-/// the header, the column line `#  size  mean  min  median  max  %ile  stddev  iter`, and one row a size. The percentile
-/// is the 99th; with few messages, where our own documents leave it out, it is the nearest rank, as sfnt-pingpong has it.
+/// Of `pace` sfnt-stream's header and columns, and one row a rate; of the others the header, the columns
+/// `#  size  mean  min  median  max  %ile  stddev  iter`, and one row a size. The percentile is the 99th, by the nearest rank.
 pub fn sfnt_text(results: &[ResultDocument], facts: &SfntFacts) -> String {
     let mut out = String::new();
     let mut say = |name: &str, value: Option<&str>| {

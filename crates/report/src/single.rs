@@ -48,9 +48,8 @@ impl Printed {
     }
 }
 
-/// What a person reads: a heading with the unit and RTT or RTT/2, one row a size, then the verdict. `rr` adds the CPU
-/// that transactions cost at both ends, `ping` the summary lines of iputils. No line is longer than `width` columns where
-/// a table can be that narrow.
+/// What a person reads: a heading with the unit and RTT or RTT/2, one row a size, then the verdict. `rr` adds the CPU of transactions,
+/// `ping` the summary lines of iputils. Within `width` columns where a table can be that narrow.
 pub fn single_text(results: &[ResultDocument], width: usize) -> String {
     written(results, Form::Terminal(width))
 }
@@ -137,8 +136,7 @@ fn end_words(role: Role, end: &EndReport, result: &ResultDocument) -> String {
     words.join(", ")
 }
 
-/// What results of one measurement differ in, their sizes or, of `pace`, their rates where these vary: which of them a result
-/// is, the word for them, and their unit.
+/// What results of one measurement differ in, sizes or, of `pace`, varying rates: how it is read, its word, and its unit.
 fn sweep(results: &[ResultDocument]) -> (fn(&ResultDocument) -> u64, &'static str, &'static str) {
     match results.windows(2).any(|pair| rate(&pair[0]) != rate(&pair[1])) {
         true => (|result| rate(result).unwrap_or(0), "rates", "/s"),

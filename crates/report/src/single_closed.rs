@@ -5,8 +5,7 @@ use crate::result_tables::{Shape, named, rows};
 use crate::units::plain;
 use model::{LatencyKind, ResultDocument, Role};
 
-/// The columns of closed loops, and what transactions cost; `rr` has its rate in place of the smallest value and the
-/// interval.
+/// The columns of closed loops, and what transactions cost; `rr` has no smallest value and no interval but its rate.
 const ROUNDS: [&str; 11] =
     ["count", "mean", "stdev", "min", "p50", "p50.low", "p50.high", "p99", "p99.9", "max", "lost"];
 const TRANSACTIONS: [&str; 11] =

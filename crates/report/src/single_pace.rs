@@ -1,5 +1,4 @@
-//! The results of `pace` typed by hand, as text and Markdown: a summary in sentences first, then rates, latencies from
-//! both send times, one-way times, segments and reflectors.
+//! The results of `pace` as text and Markdown: a summary, then rates, latencies from both send times, one-way times, reflectors.
 
 use crate::layout::Column;
 use crate::parts::Part;

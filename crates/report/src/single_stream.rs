@@ -1,5 +1,4 @@
-//! The results of `stream` typed by hand: second by second and in all, as readers of iperf expect, then the CPU that it
-//! cost and the latency beside it.
+//! The results of `stream` as text and Markdown: by second and in all, as iperf has it, the CPU, and the latency beside it.
 
 use crate::layout::{Column, Grid};
 use crate::parts::{KEYS, Part, cpu, setting};
@@ -135,8 +134,7 @@ impl Second {
         Some(format!("{:.0}", self.at(quantity)? / by))
     }
 
-    /// An amount a second. The last interval is what was left: of some ms no rate can be told, because what arrives at
-    /// once is not spread over them.
+    /// An amount a second; of a last interval of some ms none, because what arrives at once is not spread over them.
     fn per_second(&self, amount: f64) -> Option<f64> {
         const SHORTEST_S: f64 = 0.05;
         let length = self.to_s - self.from_s;

@@ -80,8 +80,7 @@ pub(crate) fn fixed_line(document: &Document) -> String {
 }
 
 impl Report {
-    /// The first screen as aligned plain text, kept within `width` columns: title, what was measured, the table, the sentences, and
-    /// commands to go on with.
+    /// The first screen as plain text within `width` columns: title, what was measured, the table, sentences, and commands.
     pub fn answer_text(&self, width: usize) -> String {
         let (document, answer) = (&self.document, &self.document.answer);
         let mut out = paragraph("", &document.title, width);
@@ -98,8 +97,7 @@ impl Report {
         out
     }
 
-    /// The first screen, then the papers' table and its notes as aligned plain text, kept within `width` columns where the figures
-    /// allow it.
+    /// The first screen, then the papers' table and its notes, within `width` columns where the figures allow it.
     pub fn table_text(&self, width: usize) -> String {
         let document = &self.document;
         let mut out = self.answer_text(width);
@@ -120,8 +118,7 @@ impl Report {
         out + &notes(document, width) + &below(&document.summary, width)
     }
 
-    /// All cells with their figures and findings as aligned plain text, a table for each group of cells that differ only in
-    /// size. The notes are those of [`Report::table_text`].
+    /// All cells with figures and findings, a table for cells that differ only in size; notes are those of [`Report::table_text`].
     pub fn cells_text(&self, width: usize) -> String {
         let same = |a: &CellInfo, b: &CellInfo| (a.row, a.probe, &a.protocol) == (b.row, b.probe, &b.protocol);
         let table = |group: &[CellInfo]| {

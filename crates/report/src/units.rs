@@ -5,8 +5,7 @@ pub(crate) use digest::text::{by_key, counted, each_once, grouped, list, plain, 
 use model::quantity::Unit;
 use std::collections::BTreeSet;
 
-/// Microseconds with four significant digits, from nanoseconds: what tables hold. A histogram knows no more, and no
-/// clock knows parts of a nanosecond.
+/// Microseconds with four significant digits, from nanoseconds: what tables hold. A histogram knows no more.
 pub(crate) fn us(ns: f64) -> String {
     let us = ns / 1000.0;
     let decimals = match us.abs() {
@@ -23,8 +22,7 @@ pub(crate) fn us_or_dash(ns: Option<f64>) -> String {
     ns.map_or_else(|| "–".to_owned(), us)
 }
 
-/// Microseconds with one decimal below a millisecond and none above, for tables of many columns; a dash where there is no
-/// figure.
+/// Microseconds with one decimal below a millisecond, none above; a dash where there is no figure.
 pub(crate) fn us_short(ns: Option<f64>) -> String {
     let us = ns.map(|ns| ns / 1000.0);
     us.map_or_else(|| "–".to_owned(), |us| if us < 999.95 { format!("{us:.1}") } else { format!("{us:.0}") })

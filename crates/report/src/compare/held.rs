@@ -20,8 +20,7 @@ struct GateFigure<'c> {
     value: f64,
     limit: f64,
     interval: Option<[f64; 2]>,
-    /// Whether the interval decides, and not the test for a difference: limits that no difference at all would break, and
-    /// limits of one side alone.
+    /// The interval decides, not the test: of limits that no difference would break, and of one side alone.
     by_interval: bool,
     /// Whether both sides are compared, and not the second side alone.
     relative: bool,
@@ -166,8 +165,7 @@ fn p_of(gate: &Gate, figure: &MetricComparison) -> Option<f64> {
     }
 }
 
-/// What would decide the gate, and why it cannot be decided: no figure, however far beyond the limit, could break it, or it
-/// compares single runs.
+/// What would decide the gate, and why it cannot be decided: no figure could break it, or it compares single runs.
 fn undecided(found: &GateFigure<'_>, sets: usize, options: &CompareOptions) -> Option<(String, String)> {
     let (figure, word) = (found.figure, found.sample.word());
     let needed = repetitions_needed(sets);

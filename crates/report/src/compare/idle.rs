@@ -1,5 +1,4 @@
-//! Why a path can be faster under load than without: CPUs that sleep between messages wake up late, and a load keeps them
-//! awake. Said only where the facts of the run allow it.
+//! Why a path can be faster under load than without: idle CPUs wake up late. Said only where the run's facts allow it.
 
 use crate::units::{each_once, list, plain};
 use digest::RunInput;
@@ -11,8 +10,8 @@ use serde_json::Value;
 /// A median that falls so much under load, with an interval that excludes none, is explained also where it is not tested.
 const FASTER: f64 = 0.9;
 
-/// Where a median falls under load: the cause and the remedy, from facts recorded with the run of the cells without load.
-/// `None` where no median falls, where ends spin or CPUs stay awake.
+/// Cause and remedy where a median falls under load, from the facts of the run of the cells without load. `None` where none falls, ends
+/// spin or CPUs stay awake.
 pub(crate) fn faster_under_load(run: &RunInput, comparison: &Comparison) -> Option<String> {
     let (before, after) = (comparison.a.factors.get("load")?, comparison.b.factors.get("load")?);
     let is_faster = |cell: &&CellComparison| {
@@ -30,8 +29,7 @@ pub(crate) fn faster_under_load(run: &RunInput, comparison: &Comparison) -> Opti
     comparison.cells.iter().filter(|_| is_load).filter(is_faster).find_map(|cell| sleeping_cpus(run, cell))
 }
 
-/// What explains that a cell is slower without load: both ends block in their receive calls and a machine puts idle CPUs to
-/// sleep.
+/// Why a cell is slower without load: both ends block in their receive calls, and a machine puts idle CPUs to sleep.
 fn sleeping_cpus(run: &RunInput, cell: &CellComparison) -> Option<String> {
     let blocks = cell.factors.get("receive").is_some_and(|receive| receive == "block");
     let mut causes: Vec<String> = Vec::new();

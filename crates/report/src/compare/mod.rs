@@ -1,5 +1,4 @@
-//! Comparisons in words, tables and files. What is compared, and how surely it differs, comes from [`digest::compare`]; a sentence
-//! claims a difference only where that does.
+//! Comparisons in words, tables and files. [`digest::compare`] says how surely things differ; no sentence claims more.
 
 mod held;
 mod idle;

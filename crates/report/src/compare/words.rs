@@ -228,8 +228,7 @@ pub(super) fn sentence(figure: &MetricComparison, kind: LatencyKind, context: Co
     }
 }
 
-/// What a comparison comes to: what was compared, then effects, how far to trust them, and what else is to be known. The first
-/// [`ON_FIRST_SCREEN`] are read first, so no effect pushes out how far to trust them.
+/// What was compared, then effects, how far to trust them, and the rest; no effect pushes trust beyond [`ON_FIRST_SCREEN`].
 pub(super) fn summary(comparison: &Comparison, siblings: &Siblings, context: Context<'_>) -> Vec<String> {
     let Context { sets, level, is_tested, .. } = context;
     let identical =

@@ -171,8 +171,8 @@ fn gate_head(gate: &GateOutcome) -> String {
 
 /// Comparisons as text and files.
 pub trait ComparisonWriter {
-    /// As aligned plain text, kept within `width` columns: of each comparison the first screen (what was compared, the figures that
-    /// matter, at most five sentences), then the details. `all`: every cell's figures, not only those of all cells together.
+    /// As plain text within `width` columns: of each comparison the first screen, then the details. `all`: every cell's figures, not only
+    /// those of all cells together.
     fn text(&self, width: usize, all: bool) -> String;
 
     fn markdown(&self) -> String;

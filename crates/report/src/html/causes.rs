@@ -1,5 +1,4 @@
-//! Why messages were late: a bar of classes and a table of causes for each cell that was explained, its late messages over time, and the
-//! way of the worst.
+//! Why messages were late: for each explained cell a bar, a table of causes, its late messages over time, the way of the worst.
 
 use super::{data, drawn_as};
 use crate::Report;

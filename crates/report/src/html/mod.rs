@@ -1,6 +1,5 @@
-//! The report as one HTML file: the data for the templates. All text is escaped by the template engine, except SVG, which
-//! escapes its own, the page's own scripts and styles, and the data of heat maps, in which no `<` stands bare. What steers the
-//! direction of text is made visible in the whole page.
+//! The report as one HTML file: the data for the templates. The template engine escapes all text, except SVG, which escapes its own, the
+//! page's scripts and styles, and heat maps' data, which have no bare `<`. What steers the direction of text is made visible.
 
 mod causes;
 mod cells;

@@ -1,5 +1,4 @@
-//! A cell's quantities over time as small charts: times on one axis, rates on another. What the heat maps show better
-//! (quantiles of `pace`) is not drawn again.
+//! A cell's quantities over time as small charts, but for the quantiles of `pace`, which heat maps show better.
 
 use crate::draw::chart::{self, Chart, Domain};
 use crate::draw::plots::Picture;

@@ -1,5 +1,4 @@
-//! Maps as pictures that stand still: for readers without scripts, and for paper. Each is an SVG of its own in a data
-//! URL, so that the page's styles do not reach into it.
+//! Maps as still pictures, for readers without scripts and for paper: each an SVG in a data URL, apart from the page's styles.
 
 use super::heat::CellMaps;
 use crate::draw::heat::{self, Heat, Layout, Look, Map, Strip, Titles};
@@ -27,8 +26,7 @@ fn still(words: &str, svg: &str) -> (Value, usize) {
     (context! { words, source => Value::from_safe_string(url) }, length)
 }
 
-/// Draws the maps, those of each quantity on one scale. What is asked for first comes first where there is no room for
-/// all: RTT from the intended send, then from the actual one, then lateness.
+/// Draws the maps, those of each quantity on one scale; where room ends, RTT from the intended send is drawn first, lateness last.
 pub(super) fn of(by_result: &BTreeMap<(usize, usize), CellMaps>) -> Stills {
     let mut stills = Stills::default();
     let short: Vec<((usize, usize), Vec<Map>)> =

@@ -1,6 +1,5 @@
-//! The first screen: what was measured, the few figures that matter, and at most five sentences: effects with their intervals,
-//! what is known of the cause, how far to trust them. Commands to go on with follow. The figures are those of the cells and of the
-//! primary comparisons (`compare`); nothing is computed here.
+//! The first screen: what was measured, the few figures that matter, at most five sentences (effects with intervals, what is known of the
+//! cause, how far to trust them), and commands to go on with. Figures are the cells' and the comparisons'; nothing is computed.
 
 mod cause;
 mod effect;

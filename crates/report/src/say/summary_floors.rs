@@ -6,8 +6,7 @@ use digest::{CellInfo, is_trusted};
 use model::Probe;
 use std::collections::BTreeSet;
 
-/// None to three sentences: the floors that were measured, and for each protocol what is above a bare frame. Plain differences of
-/// two p50s, which nothing tests: `compare` says which cells differ.
+/// None to three sentences: the measured floors, and what each protocol adds to a bare frame: untested differences of two p50s.
 pub(crate) fn sentences(cells: &[CellInfo], size_bytes: u64) -> Vec<String> {
     let fit = |info: &&CellInfo| {
         let is_idle = info.factors.get("load").is_none_or(|load| is_baseline("load", load));
@@ -46,8 +45,7 @@ fn are_like(one: &CellInfo, other: &CellInfo) -> bool {
     one.run == other.run && shared.all(|(name, value)| other.factors.get(name).is_none_or(|its| its == value))
 }
 
-/// What the blocking sockets of a protocol take above a bare frame, alone and behind a stack, in the first row of the table that
-/// has a frame of its kind.
+/// What the blocking sockets of a protocol add to a bare frame, alone and behind a stack, in the first row with such a frame.
 fn above(cells: &[&CellInfo], protocol: &str) -> Option<String> {
     let blocks = |info: &CellInfo| info.factors.get("receive").is_none_or(|receive| receive == "block");
     let mut own: Vec<&CellInfo> =

@@ -1,5 +1,4 @@
-//! What the data of `pace` say: whether the rates were reached, how the tail lies, and where only the intended send time
-//! shows what messages had to wait; and what PGM repaired.
+//! What the data of `pace` say: rates reached, the tail, waits that only the intended send time shows, and PGM's repairs.
 
 use crate::document::Document;
 use crate::pgm::{counted_packets, repaired};

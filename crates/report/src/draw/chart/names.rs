@@ -1,5 +1,4 @@
-//! Names of series: at the ends of their curves where they fit, in a key below the chart where they do not. No name is
-//! ever cut.
+//! Names of series: at the ends of their curves where they fit, else in a key below the chart. No name is ever cut.
 
 use super::{Area, sample};
 use crate::draw::figure::{Anchor, Colour, Figure, Style, Text, broken, words};
@@ -80,8 +79,7 @@ pub(super) enum Names {
 }
 
 impl Names {
-    /// Beside the ends of few curves where no line of a name is too wide and all together are not higher than the area;
-    /// else in a key, in two columns where two names fit beside each other.
+    /// Beside the ends of few curves where the names fit; else in a key, in two columns where two fit beside each other.
     pub(super) fn of(names: &[&str], height: f64, width: f64) -> Self {
         let lines: Vec<Vec<String>> = names.iter().map(|name| in_lines(name, ROOM)).collect();
         let widest = lines.iter().flatten().map(|line| name_width(line)).fold(0.0, f64::max);

@@ -1,5 +1,4 @@
-//! Pictures: a list of drawn items, written as SVG (in a page or alone), as PNG or as PDF. The same picture gives the same
-//! bytes.
+//! Pictures: a list of drawn items, written as SVG, PNG or PDF. The same picture gives the same bytes.
 
 mod colour;
 mod font;
@@ -180,8 +179,7 @@ impl Figure {
         self.items.push(Item::Series(tip.to_owned(), items));
     }
 
-    /// A text that may need several lines, each so far below the other, in the width that the picture has; returns where
-    /// the next one may stand.
+    /// A text in as many lines, `step` apart, as the picture's width needs; returns where the next one may be.
     pub(crate) fn lines(&mut self, text: &Text, step: f64) -> f64 {
         let mut y = text.y;
         for line in self.fitting(text, LINES) {

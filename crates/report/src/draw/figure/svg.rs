@@ -1,5 +1,4 @@
-//! Pictures as SVG. Alone every element carries its own colours, so that any program shows the same; in a page they are the
-//! page's variables, so that light, dark and print need no second picture.
+//! Pictures as SVG. Alone every element has its own colours; in a page they are the page's variables, for light, dark and print.
 
 use super::{Anchor, Colour, Figure, Item, Paint, Pixels, Polyline, Style, Text, raster};
 use crate::draw::heat::Theme;
@@ -161,8 +160,7 @@ impl Writer {
 }
 
 impl Figure {
-    /// The picture in a page, which has the colours; `attributes` stand in its first element. With a title it is one for
-    /// screen readers too.
+    /// The picture in a page, with `attributes` in its first element. With a title it is one for screen readers too.
     pub(crate) fn in_page(&self, attributes: &str) -> String {
         let mut svg = Writer::new(self, 1.0, None, attributes);
         if !self.title.is_empty() {

@@ -1,5 +1,4 @@
-//! Why messages were late, as bars: the shares of the classes, and the way of one message. A bar has no text, so that a page can
-//! make it as wide as the window; the words are beside it.
+//! Why messages were late, as bars: the shares of the classes, and the way of one message. A page has their words beside them.
 
 use crate::draw::figure::{Colour, Figure, Item, Paint, Style};
 use crate::units::{plain, span, three_digits};

@@ -1,7 +1,5 @@
-//! Which charts a report has, and what they show: time and jitter against message size, what a schedule does against rate,
-//! and distributions whole and by their tail.
-//!
-//! A cell's label decides its colour in all of them: cells that differ only in size and rate share one.
+//! Which charts a report has: time and jitter against message size, what a schedule does against rate, and distributions. A cell's label
+//! decides its colour in all of them.
 
 pub(crate) mod causes;
 pub(crate) mod late;
@@ -49,8 +47,7 @@ struct Panel<'a> {
 /// What cells of a panel share beside substrate and protocol.
 type Apart = Vec<(&'static str, String)>;
 
-/// The panels of some cells: one a substrate, protocol and whatever `apart` names, and one a load where that is too many
-/// lines.
+/// The panels of some cells: one a substrate, protocol and what `apart` names, and one a load where lines are many.
 fn panels<'a>(
     cells: &'a [Cell],
     keep: impl Fn(&CellInfo) -> bool,

@@ -1,6 +1,5 @@
-//! Shares of messages against latency, as steps: the share that took longer on a logarithmic scale (the tail, where each
-//! percentile with one more nine is one step down), or the share that took no longer on a linear one (the distribution
-//! function). Where fewer than 10 messages lie beyond, a tail is thin: such a figure is chance.
+//! Shares of messages against latency, as steps: the share that took longer, logarithmic (the tail), or the share that took no longer,
+//! linear (the distribution function). A tail with fewer than 10 messages beyond is thin: it is chance.
 
 use super::{Apart, Panel, Picture, Plotted, panels, tip};
 use crate::draw::chart::{Chart, Domain, Dot, Series, Ticks};
@@ -195,8 +194,7 @@ impl Axes {
     }
 }
 
-/// Where each distribution function has its name: all of them end in one corner, so that each has a share of its own,
-/// the fastest the largest.
+/// Where each distribution function has its name: at a share of its own, as all end in one corner; the fastest at the largest.
 fn apart(all: &[&Counts]) -> Vec<f64> {
     let medians: Vec<f64> = all.iter().map(|counts| quantile(counts, 0.5).unwrap_or(f64::INFINITY)).collect();
     let faster = |own: (usize, &f64)| {

@@ -1,5 +1,4 @@
-//! One folded section a cell: verdict, all figures of each repetition, series, the worst messages, what the ends were told
-//! and what they cost, and what was changed for it.
+//! One folded section a cell: verdict, figures of each repetition, series, the worst messages, the ends, and what was changed.
 
 mod tables;
 

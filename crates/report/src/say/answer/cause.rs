@@ -1,5 +1,4 @@
-//! What is known of the cause of an effect: why messages were late, what was found on its worse side, or what is known of the kernel.
-//! One sentence, two of late messages, and none where nothing was found.
+//! What is known of the cause of an effect: late messages, findings of its worse side, or the kernel; at most two sentences.
 
 use super::{Screen, late};
 use crate::say::known;

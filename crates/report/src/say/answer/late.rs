@@ -1,5 +1,4 @@
-//! Why messages were late, where cells were explained: the classes of causes of the row that lost most, and what makes the difference
-//! between two rows.
+//! Why messages were late, of explained cells: the causes of the row that lost most, and what makes two rows different.
 
 use super::Screen;
 use crate::causes::samples;
