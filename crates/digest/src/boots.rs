@@ -49,8 +49,7 @@ pub struct BootMode {
     pub ksoftirqd: Option<f64>,
 }
 
-/// The two places at which values lie, the lower one first: each has two values at least, and the gap between them is four times
-/// as wide as either, and 2 % at least.
+/// Two places of values, the lower one first: two values each at least, the gap four times as wide as either, and 2 % at least.
 fn modes(boots: &[BootFigures]) -> Option<[BootMode; 2]> {
     const LEAST_GAP: f64 = 1.02;
     const WIDTHS: f64 = 4.0;

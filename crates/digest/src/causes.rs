@@ -1,5 +1,4 @@
-//! Why messages of a cell were late: the explanations of its repetitions added up, causes added up by class, and what changed between
-//! two cells.
+//! Why messages of a cell were late: explanations of its repetitions added up, by class, and what changed between two cells.
 
 use crate::combine::centre;
 use crate::text::{by_key, each_once, whole};
@@ -22,8 +21,7 @@ pub struct ClassLoss<'a> {
 }
 
 impl ClassLoss<'_> {
-    /// The p99 as it would be without it. Of several causes only what is gained without the best of them is known: the p99
-    /// without all of them is at most that.
+    /// The p99 as it would be without it: of several causes at most that without the best of them, as no more is known.
     pub fn p99_without_ns(&self) -> Option<u64> {
         self.causes.iter().filter_map(|blame| blame.p99_without_ns).min()
     }
@@ -114,8 +112,7 @@ pub(crate) fn changes(a: &[&ResultDocument], b: &[&ResultDocument]) -> Option<Ca
     Some(CauseChanges { a_over_ns: a.over_ns, b_over_ns: b.over_ns, a_ns, b_ns, classes })
 }
 
-/// The explanations of the repetitions of a cell as one: counts and losses are added up, times are combined as those of
-/// repetitions are everywhere.
+/// The explanations of the repetitions of a cell as one: counts and losses are added up, times combined as elsewhere.
 pub(crate) fn combined(used: &[&ResultDocument]) -> Option<Explanation> {
     let all: Vec<&Explanation> = used.iter().filter_map(|result| result.explanation.as_ref()).collect();
     let [_, _, ..] = all.as_slice() else { return all.first().map(|one| (*one).clone()) };

@@ -198,8 +198,7 @@ fn stalls(used: &[&ResultDocument], points: &[(u64, u64)]) -> u64 {
     points.iter().filter(|(ns, _)| stats::stalls::is_throttling_stall(*ns)).map(|(_, count)| count).sum()
 }
 
-/// Explains such messages beside the figure, where the measurement itself did not: ends that share a CPU keep it busy
-/// together, though each of them sleeps half of the time.
+/// Explains messages where the measurement did not: ends that share a CPU keep it busy together, though each sleeps.
 fn add_throttled(info: &mut CellInfo, used: &[&ResultDocument], stalls: u64) {
     let throttled = FindingId::Throttled.word();
     let told = |finding: &FindingCount| finding.id == throttled || finding.detail.contains("RT throttling");
@@ -295,8 +294,7 @@ fn figure(
     let sum = |which: usize| parts.iter().map(|part| part[which]).sum::<f64>();
     let value = match quantity.combine {
         Combine::Never => None,
-        // What every repetition has is their geometric mean, which comparisons test. What only all messages together show comes from
-        // the merged histograms.
+        // What every repetition has is their geometric mean, which comparisons test; the rest comes from the merged histograms.
         Combine::Typical if values.is_empty() || values.len() < used.len() => {
             let tail = tails.get(id_of(quantity)).filter(|_| host.is_none());
             percentile(quantity, used.len(), tail).unwrap_or_else(|| centre(&values, quantity.unit))
@@ -327,8 +325,7 @@ fn percentile(quantity: &Quantity, repetitions: usize, tail: Option<&(Histogram,
     Some(tail.quantile_if_supported(share, Histogram::BEYOND).map(|ns| ns as f64 * by))
 }
 
-/// Half the 95 % interval of the mean rate of several repetitions in percent: they tell more than the passes within one of
-/// them, which share its moment.
+/// Half the 95 % interval of the mean rate of several repetitions in percent; passes within one of them share its moment.
 fn interval_of_rates(used: &[&ResultDocument]) -> Option<f64> {
     let rates: Vec<f64> = used.iter().filter_map(|result| Some(result.transactions.as_ref()?.per_second)).collect();
     stats::interval_of(&rates).filter(|(mean, _)| *mean > 0.0).map(|(mean, half)| 100.0 * half / mean)

@@ -7,8 +7,8 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-/// One quantity that is compared. Its word is what flags, gates and documents say: `p99`, `intended.p99.9`, `working.p50`,
-/// `far-kernel.p99`, `loss`, `up.retransmits`, `initiator.demand`; see [`model::quantity`].
+/// One quantity that is compared. Its word is what flags, gates and documents say: `p99`, `intended.p99.9`, `far-kernel.p99`, `loss`,
+/// `up.retransmits`, `initiator.demand`; see [`model::quantity`].
 #[derive(Clone, Copy)]
 pub struct Metric(pub &'static Quantity);
 
@@ -37,8 +37,7 @@ impl Metric {
         quantity::all().iter().filter(|quantity| quantity.compared > Compared::Never).map(Self)
     }
 
-    /// What is compared where nothing else is asked for, in the order of tables. Those that a result does not have are left
-    /// out.
+    /// What is compared where nothing else is asked for, in the order of tables.
     pub fn defaults() -> Vec<Self> {
         let mut defaults: Vec<Self> = Self::all().filter(|metric| metric.0.compared > Compared::Asked).collect();
         // Percentiles first: they are what most questions are about. The sort keeps distributions together.

@@ -1,5 +1,4 @@
-//! What rows are called: the names of NICs, operating systems and substrates, taken from labels or else from facts, and
-//! the order and short words of factors.
+//! What rows are called: NICs, operating systems and substrates, from labels or facts; order and short words of factors.
 
 use crate::RunInput;
 use crate::text::{commas, each_once, plain, whole};

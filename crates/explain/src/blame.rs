@@ -289,8 +289,7 @@ fn is_receiver(name: Name) -> bool {
     ["ksoftirqd/", "napi/", "irq/"].iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// What the packet waited for since its softirq was raised, and within that softirq, up to its receipt: causes of the way that the
-/// packet had before, together at most what it waited beyond `usual_ns`.
+/// Causes of the packet's wait since its softirq was raised and within it, together at most what it waited beyond `usual_ns`.
 pub fn deferred(
     (raised_ns, received_ns): (u64, u64),
     usual_ns: u64,

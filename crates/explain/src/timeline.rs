@@ -82,8 +82,7 @@ pub struct Timeline {
 const LEAST_MISSING_NS: u64 = 3_000;
 
 impl Timeline {
-    /// Of the events of one CPU, in any order. Those before `start_ns` give the task that runs then, and since when its run time is
-    /// accounted; there may be a gap behind the first one.
+    /// Of the events of one CPU, in any order. Those before `start_ns` give the task that runs then; a gap may follow the first.
     pub fn new(events: &[Event], start_ns: u64, end_ns: u64) -> Self {
         let end_ns = end_ns.max(start_ns);
         let mut events = events.to_vec();
@@ -123,8 +122,7 @@ impl Timeline {
         })
     }
 
-    /// Run time that is missing between two times. Where within its accounting period it went is not known: what can lie outside is
-    /// taken to lie inside as far as there is room.
+    /// Run time that is missing between two times; what can lie outside of them is taken to lie inside as far as there is room.
     pub fn missing_between(&self, start_ns: u64, end_ns: u64) -> u64 {
         let inside = |one: &Missing| one.end_ns.min(end_ns).saturating_sub(one.start_ns.max(start_ns)).min(one.ns);
         self.missing.iter().map(inside).sum()

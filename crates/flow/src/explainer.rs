@@ -144,8 +144,8 @@ impl Collector {
         let id = Arc::new(AtomicI32::new(0));
         let (ends, of_thread) = (Arc::clone(&over), Arc::clone(&id));
         let work = move || {
-            // Below the measured thread, but real time: an ordinary thread behind a busy load would read too late. Where
-            // real-time threads spin on all CPUs, only ordinary threads get a part of one (the fair server).
+            // Real time, below the measured thread: an ordinary thread would read too late, but where real-time threads spin on
+            // all CPUs (the fair server).
             let own =
                 if collecting.policy.is_real_time() && !collecting.spins { Policy::Fifo(1) } else { Policy::Other };
             of_thread.store(task::thread_id(), Ordering::Release);

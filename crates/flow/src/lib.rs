@@ -1,5 +1,4 @@
-//! What both ends of a measurement share: the observers of a pass; one flow of bulk data on one thread, in one direction, and
-//! what all flows of an end counted.
+//! What both ends share: the observers of a pass; a flow of bulk data on one thread, in one direction, and the counts of all flows.
 #![expect(missing_docs, reason = "what has no comment is what its name says")]
 
 mod explainer;
@@ -238,8 +237,7 @@ impl Flow<'_> {
     }
 }
 
-/// What the owner of an endpoint allows each flow of one direction, in datagrams, or bytes of TCP, a second; absent:
-/// nothing that could be reached.
+/// What the owner of an endpoint allows each flow of one direction, in datagrams or bytes of TCP a second; absent: anything.
 pub fn limit(limits: &Limits, spec: &StreamSpec, size: u32, datagrams: bool, down: bool) -> Option<f64> {
     let flows = f64::from(spec.flows.max(1));
     let bytes = limits.stream_bps(datagrams, down).map(|bits| bits as f64 / 8.0 / flows);

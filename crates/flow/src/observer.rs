@@ -18,8 +18,7 @@ pub trait PassObserver: Send {
     /// The reports of all ends are here; `others` are those of the other ends. Adds findings and fields before the result is judged.
     fn judge(&mut self, _report: &mut StopReport, _others: &[&StopReport]) {}
 
-    /// Whether the pass that was just judged is to be measured once more for this observer alone, as one that slows messages
-    /// down needs it.
+    /// Whether the pass just judged is to be measured once more for this observer alone, which slows messages down.
     fn wants_further_pass(&mut self, _result: &Measured) -> bool {
         false
     }

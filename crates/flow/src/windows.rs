@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 
 /// As many as the worst messages that a cell keeps one by one.
 const MOST_WINDOWS: usize = 20;
-/// Most events of a window, the last ones: 48 B each in memory, about 130 B in a file. So a cell has 1 MB and 2.6 MB at most. Two busy
-/// CPUs have so many in 3 ms.
+/// Most events of a window, the last ones, 3 ms of two busy CPUs: 48 B each in memory, about 130 B in a file.
 const MOST_EVENTS: usize = 1_000;
 /// A window begins so long before its message, and ends so long after it.
 const MARGIN_NS: u64 = 200_000;

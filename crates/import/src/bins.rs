@@ -54,8 +54,7 @@ pub(crate) fn falls<'a>(values: impl IntoIterator<Item = (&'a str, Option<u64>)>
     None
 }
 
-/// What of a distribution's figures cannot be together. `grain_ns`: how much a mean may be below the smallest value, because
-/// it is one of bins.
+/// What of a distribution's figures cannot be together. `grain_ns`: how much a mean of bins may be below the smallest value.
 pub(crate) fn contradicts(latency: &Latency, grain_ns: u64) -> Option<String> {
     let rising = [
         ("min", latency.min_ns),
@@ -126,8 +125,8 @@ impl Bins {
         Some(format!("{why}: the file contradicts itself"))
     }
 
-    /// What is known of the distribution. Each value counts as the least of its bin, and never outside of the tool's own smallest and
-    /// largest. A percentile that lies beyond the last bin is not known, nor is a standard deviation below the width of a bin.
+    /// What is known of the distribution. A value counts as the least of its bin, within the tool's own extremes. A percentile beyond the last
+    /// bin, and a standard deviation below the width of a bin, are not known.
     pub(crate) fn latency(&self, kind: LatencyKind, own: &Own) -> Latency {
         let mut latency = nothing(kind, self.count());
         let least = self.bins.iter().find(|(_, count)| *count > 0).map(|(at, _)| *at);

@@ -74,8 +74,7 @@ pub(crate) struct Thread {
     pub(crate) own: Own,
 }
 
-/// Wake-up latencies of threads that a tool has histograms of. `tool` gets what lies beyond their bins. An error is what
-/// contradicts itself.
+/// Wake-up latencies of threads that a tool has histograms of. `tool` gets what lies beyond their bins.
 pub(crate) fn wake_ups(threads: &[Thread], report: &WakeReport, mut tool: Tool) -> Result<Measured, String> {
     if let Some(why) = threads.iter().find_map(|thread| thread.bins.contradicts(&thread.own)) {
         return Err(why);

@@ -1,5 +1,4 @@
-//! cyclictest of rt-tests: its histogram (`-h`, `-H`), its JSON file (`--json`), its lines of each wake-up (`-v`), or the summary that it
-//! prints of each thread.
+//! cyclictest of rt-tests: its histogram (`-h`, `-H`), its JSON file (`--json`), lines of wake-ups (`-v`), or its summary.
 
 use crate::bins::{Bins, Own, nothing};
 use crate::cell::{Thread, Tool, of_samples, result, wake_ups, with_latency};

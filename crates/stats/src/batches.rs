@@ -5,23 +5,19 @@
 //!
 //! **Mean**: a batch's mean is exact, and the spread of the batches' means gives the interval by Student's t.
 //!
-//! **Median**: not the batches' medians are looked at but the share of values in each batch that is at or below the median.
-//! The spread of these shares says how uncertain the *rank* of the median is, and the quantiles at the two ends of that
-//! interval of ranks are the interval of the median. It so covers the gap between two states, follows a skewed distribution,
-//! and is never narrower than the bucket that the median lies in. The share is counted at fixed levels, because the
-//! median is not known while values come: quantiles of the first 4096 values, and a grid about their median for runs that
-//! drift away from it. What is taken from the level nearest to the median is how many independent values the run is worth;
-//! that changes little from level to level. Below 4097 values all are kept and the median itself is the level.
+//! **Median**: the share of values in each batch at or below the median. The spread of these shares says how uncertain the *rank* of the
+//! median is; the quantiles at the ends of that interval of ranks are the interval of the median. It covers the gap between two states,
+//! follows a skewed distribution, and is never narrower than the median's bucket. The share is counted at fixed levels, as the median is
+//! not known while values come: quantiles of the first 4096 values, and a grid about their median for runs that drift. The level nearest to
+//! the median says how many independent values the run is worth. Below 4097 values all are kept, and the median itself is the level.
 //!
-//! **Dependence**: batches that are still correlated with their neighbour are worth fewer than they are. With the lag-1
-//! autocorrelation ρ of the batches (corrected for its bias in short series by Kendall's (1+3ρ)/n) they are worth
-//! n(1-ρ)/(1+ρ), which widens the interval and lowers its degrees of freedom. The same is done with the batches joined two by
-//! two, and the wider interval counts: what lasts longer than a batch shows there. Where these are worth fewer than 10, the run is
-//! too short to have an interval, and there is none. Where ρ of single batches is above 0.45, they must be worth 10 by the upper
-//! end of the one-sided 99 % interval of their own ρ, whose standard error is sqrt((1-ρ²)/n): of runs about the limit those
-//! that seem longest would have an interval. (M. G. Kendall, "Note on bias in the estimation of autocorrelation", 1954;
-//! M. S. Bartlett, "On the theoretical specification and sampling properties of autocorrelated time-series", 1946;
-//! G. S. Fishman, "Grouping observations in digital simulation", 1978.)
+//! **Dependence**: batches that are correlated with their neighbour are worth fewer than they are. With the lag-1 autocorrelation ρ
+//! (corrected for its bias in short series by Kendall's (1+3ρ)/n) they are worth n(1-ρ)/(1+ρ). The same is done with the batches joined two
+//! by two, and the wider interval counts: what lasts longer than a batch shows there. Where these are worth fewer than 10, there is no
+//! interval. Where ρ of single batches is above 0.45, they must be worth 10 by the upper end of the one-sided 99 % interval of their own ρ,
+//! whose standard error is sqrt((1-ρ²)/n): else those of the runs about the limit that seem longest would have one. (M. G. Kendall, "Note on
+//! bias in the estimation of autocorrelation", 1954; M. S. Bartlett, "On the theoretical specification and sampling properties of
+//! autocorrelated time-series", 1946; G. S. Fishman, "Grouping observations in digital simulation", 1978.)
 
 use crate::Block;
 use crate::histogram::Bucket;
@@ -101,8 +97,7 @@ impl Batch {
     }
 }
 
-/// See the module. All memory is within the value and its three buffers; [`BatchIntervals::push`] and the intervals do not
-/// allocate, and [`BatchIntervals::new`] touches the buffers.
+/// See the module. Only [`BatchIntervals::new`] takes memory, and touches it.
 #[derive(Debug, Clone)]
 pub struct BatchIntervals {
     /// The first 4096 values; later ones take the places of the oldest.
@@ -128,11 +123,10 @@ impl Default for BatchIntervals {
     }
 }
 
-/// [`MIDDLES`] times the middle of a block by the remedian of base 4: the medians of fours of values, the medians of fours of these,
-/// and the mean of the two that are left (P. J. Rousseeuw and G. W. Bassett, "The remedian: a robust averaging method for large
-/// data sets", 1990). The values of a four are eight apart: a processor works on eight fours at once, and a burst of eight slow
-/// values has one in each four, which does not move it. Two slow neighbours in every eight do, as two of a four are slow then. Eight
-/// times a value must fit into its type.
+/// [`MIDDLES`] times the middle of a block by the remedian of base 4: medians of fours of values, medians of fours of these, and the mean of
+/// the two left (P. J. Rousseeuw and G. W. Bassett, "The remedian: a robust averaging method for large data sets", 1990). The values of a
+/// four are eight apart: a processor works on eight fours at once, and a burst of eight slow values, one in each four, does not move it.
+/// Eight times a value must fit into its type.
 fn middles<T: Copy + Ord + Add<Output = T> + Sub<Output = T> + Into<u64>>(block: &[T; BLOCK]) -> u64 {
     const FOURS: usize = BLOCK / 4;
     // The second and the third of four, together.
@@ -263,8 +257,7 @@ impl BatchIntervals {
         }
     }
 
-    /// The middle of the latest values: of the blocks of the batch that is being filled, or of the one before; a cheap running
-    /// estimate.
+    /// The middle of the blocks of the batch that is being filled, or of the one before: a cheap running estimate.
     pub fn recent_median(&self) -> Option<u64> {
         let batch = if self.blocks_in_current > 0 {
             Some((self.current.middles, self.blocks_in_current))
@@ -288,8 +281,7 @@ impl BatchIntervals {
         (self.length * BLOCK as u64) as f64
     }
 
-    /// Lower and upper bound of the 95 % interval of the mean, around the exact mean; the lower is never below 0, as times
-    /// are not. `None` with fewer than 10 batches, and where they are worth too few independent ones.
+    /// Bounds of the 95 % interval of the mean, the lower at least 0. `None` where there are or count fewer than 10 batches.
     pub fn mean_interval(&self) -> Option<[f64; 2]> {
         let mut spread = Spreads::default();
         match self.all() {
@@ -380,8 +372,8 @@ enum Relative {
     Value(f64),
 }
 
-/// The half width of the interval of the median's rank from the shares at the level below and the one above: the wider.
-/// `None` where neither level divides the values.
+/// The wider half width of the interval of the median's rank, from the shares at the levels below and above; `None` where neither divides
+/// the values.
 fn widest(shares: [Spreads; 2]) -> Result<Option<Relative>, NoInterval> {
     let mut widest: Option<f64> = None;
     for spreads in shares.iter().filter(|spreads| TELLING.contains(&spreads.single.mean)) {
@@ -429,8 +421,7 @@ impl Spreads {
         }
     }
 
-    /// Half the width of the 95 % interval of the mean: the wider of both. What lasts longer than a batch shows in the longer
-    /// ones.
+    /// Half the width of the 95 % interval of the mean: the wider of both.
     fn half_width(&self) -> Result<f64, NoInterval> {
         let single = self.single.half_width(2.0, 0.0)?;
         let is_lasting = self.single.autocorrelation() > LASTING;
@@ -471,8 +462,8 @@ impl Spread {
         (plain + (1.0 + 3.0 * plain) / count).clamp(0.0, 0.99)
     }
 
-    /// Half the width of the 95 % interval of the mean of values that are worth at least `enough` independent ones, even if
-    /// their autocorrelation is larger by `caution` standard errors.
+    /// Half the width of the 95 % interval of the mean of values worth at least `enough` independent ones, even if their autocorrelation is
+    /// larger by `caution` standard errors.
     fn half_width(&self, enough: f64, caution: f64) -> Result<f64, NoInterval> {
         if self.count < ENOUGH {
             return Err(NoInterval::Few);

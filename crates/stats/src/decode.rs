@@ -115,8 +115,7 @@ type Counted<'a> = (Layout, &'a [(u64, u64)]);
 
 /// Reads many histograms one after the other without taking memory for each: those of an interval log.
 pub(crate) struct Decoder {
-    /// What `flate2` is built on. `flate2` itself clears its window and the output buffer before each text, and that takes longer than
-    /// reading the text.
+    /// What `flate2` is built on, which itself clears its window and output before each text: longer than reading it.
     inflate: Box<DecompressorOxide>,
     packed: Vec<u8>,
     /// Each text is written over the one before.

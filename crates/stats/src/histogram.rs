@@ -21,13 +21,11 @@ pub struct Bucket {
     pub count: u64,
 }
 
-/// Counts of times in ns by bucket; a bucket is at most a thousandth of its value wide. All memory (270 KB) is taken
-/// and touched by [`Histogram::new`]; recording and merging do not allocate. Layout, recording and encoding are those
-/// of the `hdrhistogram` crate; reading is our own, as files may be damaged.
+/// Counts of times in ns by bucket; a bucket is at most a thousandth of its value wide. [`Histogram::new`] takes and touches all memory
+/// (270 KB); recording and merging do not allocate. Layout, recording and encoding are those of `hdrhistogram`; reading is our own.
 ///
-/// **Quantile rule**: nearest rank (Hyndman and Fan's type 1, the inverse of the empirical distribution): of n values the
-/// q-quantile is the ⌈q·n⌉-th smallest, given as the largest value of its bucket, and never more than the largest
-/// recorded.
+/// **Quantile rule**: nearest rank (Hyndman and Fan's type 1): of n values the q-quantile is the ⌈q·n⌉-th smallest, given as the largest
+/// value of its bucket, and never more than the largest recorded.
 #[derive(Debug, Clone)]
 pub struct Histogram {
     counts: Hdr<u64>,
@@ -36,8 +34,7 @@ pub struct Histogram {
     overflowed: u64,
 }
 
-/// A histogram with the values that a closed loop did not see; see [`Histogram::corrected`]. The added values are counted,
-/// never stored, so it takes no time however long a stall was.
+/// A histogram with the values that a closed loop did not see; see [`Histogram::corrected`]. These are counted, never stored.
 #[derive(Debug, Clone)]
 pub struct Corrected {
     /// Value and count, ascending.
@@ -68,8 +65,7 @@ impl Corrected {
         self.count_above(0) + zeros
     }
 
-    /// The value at a quantile of 0.5 and more, by [`Histogram`]'s rule, when at least [`Histogram::BEYOND`] values lie
-    /// above it.
+    /// A quantile of 0.5 and more, by [`Histogram`]'s rule, with at least [`Histogram::BEYOND`] values above it.
     pub fn quantile_if_supported(&self, q: f64) -> Option<u64> {
         let count = self.count();
         let beyond = count - rank(q, count).min(count);
@@ -92,8 +88,7 @@ impl Default for Histogram {
     }
 }
 
-/// The place of the q-quantile among `count` values in ascending order: ⌈q·n⌉ between 1 and n; q·n within rounding of an
-/// integer counts as that integer.
+/// The place of the q-quantile among `count` ascending values: ⌈q·n⌉ from 1 to n; q·n within rounding of an integer is that.
 pub fn rank(q: f64, count: u64) -> u64 {
     let exact = q.clamp(0.0, 1.0) * count as f64;
     let nearest = exact.round();
@@ -201,8 +196,7 @@ impl Histogram {
     /// Values that must lie beyond a quantile for a figure to be given, in every document and table.
     pub const BEYOND: u64 = 10;
 
-    /// The value at a quantile when at least `beyond` values lie beyond it (above it for q of 0.5 and more, below it
-    /// otherwise); `None` when fewer do, as such a figure would be chance.
+    /// A quantile with at least `beyond` values beyond it, above for q of 0.5 and more, else below; fewer would be chance.
     pub fn quantile_if_supported(&self, q: f64, beyond: u64) -> Option<u64> {
         let count = self.count();
         let rank = rank(q, count);
@@ -232,8 +226,8 @@ impl Histogram {
         })
     }
 
-    /// The distribution that an open loop would have seen, corrected by HdrHistogram's rule for an expected interval: each
-    /// value v stands for itself and for v - i, v - 2i and so on down to i (`i` is `interval_ns`).
+    /// What an open loop would have seen, by HdrHistogram's rule: each value v counts for itself and for v - i, v - 2i … down to i
+    /// (`interval_ns`).
     pub fn corrected(&self, interval_ns: u64) -> Corrected {
         let buckets = self.iter_recorded().map(|bucket| (bucket.high_ns.min(self.max), bucket.count)).collect();
         Corrected { buckets, interval_ns: interval_ns.max(1) }

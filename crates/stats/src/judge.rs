@@ -1,5 +1,4 @@
-//! How comparisons in rounds are made: the order of the arms, the figures of whole rounds, the correction for many sets of tests, and
-//! what interval and test together show.
+//! How comparisons in rounds are judged: figures of whole rounds, correction for many sets of tests, interval and test together.
 
 use crate::holm;
 use std::collections::BTreeMap;
@@ -18,8 +17,8 @@ pub fn whole_rounds(figures: impl IntoIterator<Item = (u32, f64)>, cells: usize)
     by_round.into_values().filter(|figures| figures.len() == cells).collect()
 }
 
-/// Corrects p-values, each already corrected within its set, for the number of sets; one after the other, in the order given.
-/// With one test a set Holm's correction is valid and sharper; with several only Bonferroni's is. A set without tests does not count.
+/// Corrects p-values, each already corrected within its set, for the number of sets that have tests: with one test a set by Holm, which is
+/// sharper, with several by Bonferroni.
 pub fn correct_sets(sets: &[Vec<f64>]) -> Vec<f64> {
     let p = sets.concat();
     let count = sets.iter().filter(|set| !set.is_empty()).count();
@@ -53,8 +52,7 @@ pub enum Judgement {
 }
 
 impl Evidence {
-    /// A difference is claimed where p is at most `level`, the interval excludes 0, and the difference matters. Without interval and p
-    /// nothing is.
+    /// A difference is claimed where p is at most `level`, the interval excludes 0, and the difference matters.
     pub fn judge(&self, level: f64) -> Judgement {
         let within = |far: f64| self.interval.is_some_and(|[low, high]| low > -far && high < far);
         if self.interval.is_none() && self.p.is_none() {

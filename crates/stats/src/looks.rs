@@ -22,8 +22,8 @@ impl Looks {
     /// No look is at more samples a side than this.
     pub const MOST: usize = 32;
 
-    /// The looks of a comparison that takes up to `most` samples a side. `level` is the chance that any look claims a
-    /// difference between equals. `None` where so few samples cannot show any difference.
+    /// The looks of a comparison of up to `most` samples a side. `level`: the chance that any look claims a difference between equals. `None`
+    /// where so few samples cannot show any.
     pub fn up_to(most: usize, level: f64) -> Option<Self> {
         let last = most.min(Self::MOST);
         if last < samples_needed(1, level) {
@@ -45,8 +45,7 @@ impl Looks {
         self.at.last().copied().unwrap_or_default()
     }
 
-    /// What the p of each look is compared with, and what its interval leaves out. A comparison that has to end between
-    /// two looks may look once more at this level, in the place of the next look.
+    /// What the p of each look is compared with, and what its interval leaves out; also of an early last look.
     pub fn level(&self) -> f64 {
         self.level
     }

@@ -1,21 +1,17 @@
 //! Whether two sets of figures differ by more than chance: the permutation test, and corrections for many tests.
 //!
-//! The question that the test asks is: had the labels "before" and "after" been dealt to the same figures at random, how
-//! often would their means lie at least as far apart as they do? It assumes nothing about how figures scatter;
-//! it does assume that they could have been measured in any order, so whoever measures has to interleave both sets.
-//! (R. A. Fisher, The Design of Experiments, 1935; B. Phipson and G. K. Smyth, "Permutation P-values should never be zero",
-//! 2010, for the one that is added to both counts of a random sample of dealings.)
+//! Had the labels "before" and "after" been dealt to the same figures at random, how often would their means lie at least as far apart? That
+//! assumes nothing about how figures scatter, but that they could have been measured in any order: whoever measures has to interleave both
+//! sets. (R. A. Fisher, The Design of Experiments, 1935; B. Phipson and G. K. Smyth, "Permutation P-values should never be zero", 2010, for
+//! the one that is added to both counts of a random sample of dealings.)
 //!
-//! The median, the 99th percentile and the mean of one set of repetitions move together: to correct for them as if they were
-//! independent would hide real differences. The step-down maxT method deals the labels of whole repetitions, looks at all
-//! quantities of each dealing, and asks how often the largest of them lies as far apart as what was measured. (P. H. Westfall
-//! and S. S. Young, Resampling-Based Multiple Testing, 1993, algorithm 4.1.) The chance of even one false finding among the
-//! quantities stays below the level that a corrected p is compared with.
+//! The figures of one set of repetitions move together. The step-down maxT method deals the labels of whole repetitions, looks at all
+//! quantities of each dealing, and asks how often the largest lies as far apart as what was measured (P. H. Westfall and S. S. Young,
+//! Resampling-Based Multiple Testing, 1993, algorithm 4.1): the chance of even one false finding stays below the level.
 
 use crate::SplitMix64;
 
-/// Up to so many dealings all are looked at: two sets of 10. Of several quantities, which are often those of many cells, up
-/// to two sets of 9.
+/// Up to so many dealings all are looked at: two sets of 10, of several quantities two sets of 9.
 const MOST_EXACT: [u64; 2] = [200_000, 50_000];
 /// How many are drawn otherwise: p is known to about 0.002 at 0.05.
 const DRAWN: u32 = 20_000;
@@ -26,8 +22,7 @@ pub const LEVEL: f64 = 0.05;
 /// The outcome of [`joint_permutation_test`], one entry a quantity, in the order given.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Joint {
-    /// The p of each quantity by itself: the share of all dealings that lie at least as far apart, in either direction; never
-    /// 0. 1 for a quantity that is the same in all repetitions.
+    /// The p of each quantity by itself: the share of dealings as far apart, in either direction; never 0; 1 where all are the same.
     pub p: Vec<f64>,
     /// The same, corrected for all quantities.
     pub corrected: Vec<f64>,
@@ -35,9 +30,8 @@ pub struct Joint {
     pub exact: bool,
 }
 
-/// Tests several quantities of two sets of repetitions at once, two-sided, by means. `first` and `second` hold one list a
-/// quantity; the lists of a set are equally long, and place k of each belongs to the same repetition. `None` when a set is
-/// empty, when lists differ in length, or when a figure is not finite.
+/// Tests several quantities of two sets of repetitions at once, two-sided, by means. Each set has one list a quantity, place k of each of the
+/// same repetition. `None` when a set is empty, lists differ in length, or a figure is not finite.
 pub fn joint_permutation_test(first: &[Vec<f64>], second: &[Vec<f64>], seed: u64) -> Option<Joint> {
     let (left, right) = (first.first()?.len(), second.first()?.len());
     let even = first.iter().all(|list| list.len() == left) && second.iter().all(|list| list.len() == right);
@@ -95,8 +89,7 @@ pub fn joint_permutation_test(first: &[Vec<f64>], second: &[Vec<f64>], seed: u64
     Some(out)
 }
 
-/// Both lists as one, less their mean and in units of their standard deviation; `None` where all figures are the same, up to
-/// the rounding of a sum.
+/// Both lists as one, less their mean and by their standard deviation; `None` where all are the same up to rounding.
 fn standardised(first: &[f64], second: &[f64]) -> Option<Vec<f64>> {
     let all: Vec<f64> = first.iter().chain(second).copied().collect();
     let count = all.len() as f64;
@@ -106,8 +99,7 @@ fn standardised(first: &[f64], second: &[f64]) -> Option<Vec<f64>> {
     (stdev > scale * 1e-12).then(|| all.iter().map(|value| (value - mean) / stdev).collect())
 }
 
-/// The smallest p that two sets of these sizes can reach, however far apart they lie: both extreme dealings of all. (Of
-/// sets that differ in size only one is extreme when the centres are means; this is the bound for equal sizes.)
+/// The smallest p that sets of these sizes can reach: both extreme dealings of all, which is the bound for equal sizes.
 pub fn smallest_p(first: usize, second: usize) -> f64 {
     match dealings(first + second, first) {
         Some(ways) if ways > 0 => (2.0 / ways as f64).min(1.0),
@@ -115,15 +107,13 @@ pub fn smallest_p(first: usize, second: usize) -> f64 {
     }
 }
 
-/// The smallest number of samples a side with which `tests` comparisons at once, corrected, can reach `level` at all; 64 where
-/// more are needed.
+/// The fewest samples a side with which `tests` corrected comparisons at once can reach `level`; 64 where more are needed.
 pub fn samples_needed(tests: usize, level: f64) -> usize {
     (2..=64).find(|count| smallest_p(*count, *count) * tests.max(1) as f64 <= level).unwrap_or(64)
 }
 
-/// Holm's correction (S. Holm, "A simple sequentially rejective multiple test procedure", 1979): p-values of several tests
-/// at once, each raised so that the chance of even one false finding among all stays below the level that it is compared
-/// with. In the order given; at most 1.
+/// Holm's correction (S. Holm, "A simple sequentially rejective multiple test procedure", 1979): p-values of several tests, raised so that
+/// the chance of even one false finding stays below the level. In the order given; at most 1.
 pub fn holm(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     let value = |place: usize| p.get(place).copied().unwrap_or(1.0);

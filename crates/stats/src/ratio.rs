@@ -46,9 +46,8 @@ impl fmt::Display for Ratio {
     }
 }
 
-/// The typical ratio of paired figures, such as those of a round, with its 95 % bounds: the Hodges-Lehmann estimate on logarithms
-/// with the interval of the signed-rank test (Hollander & Wolfe, Nonparametric Statistical Methods, 3.2 and 3.3, normal
-/// approximation); with fewer than 6 pairs the bounds are the range. One disturbed round moves it no more than any other does.
+/// The typical ratio of paired figures with its 95 % bounds: the Hodges-Lehmann estimate on logarithms with the interval of the signed-rank
+/// test (Hollander & Wolfe, Nonparametric Statistical Methods, 3.2 and 3.3, normal approximation); of fewer than 6 pairs their range.
 pub fn ratio(first: &[f64], second: &[f64]) -> Ratio {
     let logs: Vec<f64> = first.iter().zip(second).map(|(a, b)| (a / b).ln()).collect();
     let count = logs.len();
@@ -63,8 +62,7 @@ pub fn ratio(first: &[f64], second: &[f64]) -> Ratio {
     Ratio { typical: median(&walsh).exp(), low: exp(low), high: exp(high) }
 }
 
-/// How many of the smallest Walsh averages of so many figures, and of the largest, lie outside of the interval: with the
-/// correction for continuity, without which that of 6 or 8 figures covers less than 95 %.
+/// How many of the smallest, and of the largest, Walsh averages lie outside of the interval, with correction for continuity.
 fn outside(count: usize) -> usize {
     let n = count as f64;
     let spread = 1.959_963_985 * (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt();

@@ -1,5 +1,4 @@
-//! The histograms of an interval log, summed by the columns and rows of a heat map. One column at a time is summed, in memory
-//! that is taken once.
+//! The histograms of an interval log, summed by the columns and rows of a heat map, in memory that is taken once.
 
 use crate::decode::{self, Decoder};
 use crate::rows::Layout;
@@ -122,8 +121,7 @@ impl Sums {
         }
     }
 
-    /// A bucket that several rows share is spread over them evenly, to whole values: else rows would differ by the
-    /// number of buckets that end in them.
+    /// A bucket that several rows share is spread over them evenly, to whole values, lest rows differ by their ends of buckets.
     fn add_linear(&mut self, bucket: &Bucket, (first, last): (usize, usize), step_ns: u64) {
         let mut given = 0;
         for row in first..=last {
@@ -135,8 +133,7 @@ impl Sums {
     }
 }
 
-/// Sums histograms into columns of rows. A day of eight streams has 20 million histograms of 100 buckets: those of the
-/// layout that interval logs have are added up bucket by bucket, and become rows once a column.
+/// Sums histograms into columns of rows: those of the logs' layout bucket by bucket, which become rows once a column.
 pub struct RowTally {
     decoder: Decoder,
     sums: Sums,

@@ -84,14 +84,12 @@ const ECHO_NS: std::ops::Range<u64> = 15_000_000..45_000_000;
 /// Ticks a second, and the width of one of their slices in ns.
 const TICKS: [(u32, u64); 3] = [(250, 4_000_000), (100, 10_000_000), (125, 8_000_000)];
 
-/// Whether a single stall is as long as one of RT throttling or the fair server. With a spinning real-time
-/// thread that is evidence enough; without one it is not.
+/// Whether a stall is as long as one of RT throttling or the fair server: evidence with a spinning real-time thread only.
 pub fn is_throttling_stall(duration_ns: u64) -> bool {
     THROTTLED_NS.contains(&duration_ns)
 }
 
-/// Finds periodic stalls in slow messages, each given as (send time, duration) in ns, in any order. The known ones come
-/// first. Random outliers, however many, are none.
+/// Finds periodic stalls in slow messages, (send time, duration) in ns in any order; the known ones first. Random outliers are none.
 pub fn find(slow: &[(u64, u64)]) -> Vec<Stall> {
     let mut left = slow.to_vec();
     left.sort_unstable();
@@ -134,8 +132,7 @@ fn throttling(slow: &mut Vec<(u64, u64)>) -> Option<Stall> {
     })
 }
 
-/// Takes stalls whose widths gather at one, two or three slices of a tick: more of them than a smooth distribution of
-/// widths would put there by chance.
+/// Takes stalls whose widths gather at one, two or three slices of a tick, more than by chance.
 fn slices(slow: &mut Vec<(u64, u64)>) -> Option<Stall> {
     /// Share of random widths that lie near a multiple, at most (7 % of widths spread evenly over a decade).
     const NEAR: f64 = 0.15;
@@ -157,8 +154,7 @@ fn slices(slow: &mut Vec<(u64, u64)>) -> Option<Stall> {
     Some(Stall { cause: Cause::TickSlices { hz }, period_ns: None, width_ns, count, echoes: 0 })
 }
 
-/// Whether the widths near a slice are not just the middle of one smooth hump: within 5 % of the multiple there must be
-/// at least twice as many as in the next 5 % on both sides together.
+/// Whether widths near a slice are no middle of one smooth hump: within 5 % twice as many as in the next 5 % on both sides.
 fn spread_over_decade(slow: &[(u64, u64)], slice: u64) -> bool {
     let (mut inside, mut beside) = (0_usize, 0_usize);
     for &(_, width) in slow {

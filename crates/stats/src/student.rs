@@ -19,8 +19,7 @@ fn ln_gamma(x: f64) -> f64 {
     shift + (z - 0.5) * z.ln() - z + 0.5 * std::f64::consts::TAU.ln() + series
 }
 
-/// The regularised incomplete beta function I_x(a, b), by its continued fraction evaluated from the front (modified
-/// Lentz); the symmetric form is used where it converges faster.
+/// The regularised incomplete beta function I_x(a, b), by its continued fraction (modified Lentz), in the form that converges faster.
 fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -60,8 +59,8 @@ fn t_below(t: f64, df: f64) -> f64 {
     if t > 0.0 { 1.0 - tail } else { tail }
 }
 
-/// The quantile of Student's t: the value that t with `df` degrees of freedom (1 and more) stays below with chance
-/// `p`. Accurate to 1e-9 relative for p between 0.0001 and 0.9999. NaN for a p or df outside (0, 1) and [1, ∞).
+/// The quantile of Student's t with `df` (1 and more) degrees of freedom. Accurate to 1e-9 relative for p from 0.0001 to 0.9999. NaN for a
+/// p or df outside (0, 1) and [1, ∞).
 pub fn t_quantile(p: f64, df: f64) -> f64 {
     if !(p > 0.0 && p < 1.0 && df >= 1.0) {
         return f64::NAN;
@@ -111,8 +110,7 @@ fn mean_and_stdev(values: &[f64]) -> Option<(f64, f64)> {
     Some((mean, (squares / (count - 1.0)).sqrt()))
 }
 
-/// Mean and half-width of its 95 % confidence interval (Student's t) of independent figures, such as one a pass or a
-/// repetition. `None` with fewer than 3, where the interval would be wider than it is useful.
+/// Mean and half-width of its 95 % interval (Student's t) of independent figures; `None` with fewer than 3.
 pub fn interval_of(values: &[f64]) -> Option<(f64, f64)> {
     if values.len() < 3 {
         return None;

@@ -1,14 +1,11 @@
-//! A short-lived counter with HdrHistogram's buckets, for one interval of a run.
-//!
-//! Emptying or adding up the lasting histogram sweeps over 270 KB, which would push the measured loop's data out of the caches ten
-//! times a second. This one remembers which buckets were touched.
+//! A short-lived counter with HdrHistogram's buckets, for one interval. It remembers which buckets were touched: sweeping over the lasting
+//! histogram's 270 KB would push the measured loop's data out of the caches.
 
 use crate::histogram::Bucket;
 use crate::{Block, HOUR_NS, Histogram};
 use std::ops::RangeInclusive;
 
-/// Counts by bucket, with two to the power of `HALF_BITS` buckets a power of two. All memory is taken and touched by
-/// [`Buckets::new`]; nothing else allocates.
+/// Counts by bucket, two to the power of `HALF_BITS` a power of two. [`Buckets::new`] takes and touches all memory.
 #[derive(Debug, Clone)]
 pub struct Buckets<const HALF_BITS: u32> {
     counts: Box<[u32]>,
@@ -30,8 +27,8 @@ impl<const HALF_BITS: u32> Default for Buckets<HALF_BITS> {
     }
 }
 
-/// The bucket of a value up to an hour, by HdrHistogram's layout for a lowest value of 1: above the single values, a floating-point
-/// number's exponent and the first bits of its fraction (IEEE 754) say the bucket, and cost less than counting zeros.
+/// The bucket of a value up to an hour, by HdrHistogram's layout for a lowest value of 1: an IEEE 754 number's exponent and first bits of
+/// its fraction say it, and cost less than counting zeros.
 #[inline]
 fn bucket<const HALF_BITS: u32>(value: u64) -> usize {
     usize::try_from(bucket_of::<HALF_BITS>(value, value.cast_signed() as f64)).unwrap_or(usize::MAX)
@@ -78,8 +75,7 @@ impl Tally {
         self.total += Block::LENGTH as u64;
     }
 
-    /// The bucket that holds the value at a quantile of a histogram's values and these together; `None` when both are empty.
-    /// Does not allocate.
+    /// The bucket of a quantile of a histogram's values and these together; `None` when both are empty. Does not allocate.
     pub fn bucket_beside(&self, histogram: &Histogram, q: f64) -> Option<Bucket> {
         let rank = crate::histogram::rank(q, histogram.count() + self.total);
         let here = self.touched().iter().zip(self.first..).filter(|(count, _)| **count > 0);

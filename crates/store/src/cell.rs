@@ -10,8 +10,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Bytes that raw samples leave free at least, for what a run writes beside its cells: `run.json` once more
-/// at its end, above all.
+/// Bytes that raw samples leave free at least, above all for `run.json` once more at the end.
 const RESERVE: u64 = 256 << 10;
 /// What files take on a disk beside their bytes.
 const BLOCKS: u64 = 4096;
@@ -68,9 +67,8 @@ pub(crate) fn path(run: &Path, index: u32, suffix: &str) -> PathBuf {
     run.join(rundir::CELLS).join(name(index, suffix))
 }
 
-/// Writes all files of a cell, the result document last, and waits until they are on disk. Raw samples and captures are the
-/// largest of them by far and the figures do without: where all do not find room these are given up, which the verdict says
-/// then. `done` is called when the files are there, and may find that the disk is full too. Gives what it added to the verdict.
+/// Writes all files of a cell, the result document last, and waits until they are on disk. Raw samples and captures are given up where all
+/// do not find room, which the verdict says then: what it gives back. `done` is called when the files are there, and may fail, too.
 pub(crate) fn write(
     cells: &Folder,
     index: u32,
@@ -122,8 +120,7 @@ fn write_all(cells: &Folder, index: u32, files: &CellFiles<'_>, to_come: u32) ->
     cells.sync()
 }
 
-/// The document as one line. It is read back before it is written: JSON has no way to write some numbers (NaN), and a
-/// cell that cannot be read must not count as done.
+/// The document as one line, read back first: JSON cannot write NaN, and a cell that cannot be read must not count as done.
 fn document(cells: &Folder, index: u32, result: &ResultDocument) -> Result<Vec<u8>, StoreError> {
     let what = cells.path().join(name(index, ".json")).display().to_string();
     let mut text = serde_json::to_string(result).map_err(|error| StoreError::encoding(&what, &error))?;

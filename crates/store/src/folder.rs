@@ -1,7 +1,5 @@
-//! The folders of a run and whole files in them, which are there completely or not at all, also after a kill or a power cut.
-//!
-//! What is in a run directory may be somebody else's, and be changed while it is written. So a folder is opened once and used by
-//! its descriptor, and neither a folder in it nor a file is written through a symbolic link.
+//! The folders of a run and whole files in them, complete or not there at all, also after a kill or a power cut. Somebody else may change
+//! them meanwhile, so a folder is opened once, used by its descriptor, and nothing in it is written through a symbolic link.
 
 use crate::StoreError;
 #[cfg(feature = "raw")]
@@ -132,8 +130,7 @@ impl Folder {
         self.sync()
     }
 
-    /// Takes space under a name that a resume removes, until [`Folder::remove`] gives it back. Where fallocate(2) fails
-    /// for another reason than a full disk, nothing is taken.
+    /// Takes space until [`Folder::remove`] or a resume gives it back; none where fallocate(2) fails but for a full disk.
     #[cfg(feature = "raw")]
     pub(crate) fn reserve(&self, name: &str, bytes: u64) -> Result<(), StoreError> {
         let length = i64::try_from(bytes).unwrap_or(i64::MAX);

@@ -166,8 +166,7 @@ impl Pieces {
         Ok(())
     }
 
-    /// The next piece of whole lines; empty at the end. Bytes that are no text become signs that no line can hold, so that
-    /// the damaged line is found.
+    /// The next piece of whole lines; empty at the end. Bytes that are no text make their line damaged.
     fn text(&mut self) -> Result<Cow<'_, str>, StoreError> {
         self.fill().map_err(|cause| StoreError::reading(&self.path, cause))?;
         // Where nothing is damaged, this is several times faster than the other.

@@ -9,10 +9,8 @@ use std::time::Duration;
 
 pub(crate) const NAME: &str = "journal.jsonl";
 
-/// The journal's lines, and the length of the file up to the end of the last whole one.
-///
-/// A last line without its newline was torn by a kill or a power cut: its step never counted, so it is left out. `path` is
-/// only named in errors.
+/// The journal's lines, and the length of the file up to the end of the last whole one: a last line without its newline was torn, and is
+/// left out. `path` is only named in errors.
 pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Result<(Vec<JournalLine>, u64), StoreError> {
     let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
     Ok((cell::parse_lines(path, &bytes[..whole], false).map_err(or_newer)?, whole as u64))
@@ -27,8 +25,7 @@ fn or_newer(error: StoreError) -> StoreError {
     }
 }
 
-/// Appends lines. Its file lock (flock(2), released by the kernel when the process dies; the descriptor is
-/// close-on-exec, so no worker inherits it) keeps a second runner away.
+/// Appends lines. Its file lock (flock(2), close-on-exec) keeps a second runner away, and ends with the process.
 #[derive(Debug)]
 pub(crate) struct JournalWriter {
     path: PathBuf,
@@ -45,8 +42,7 @@ impl JournalWriter {
         Ok(Self { path, file, length: 0 })
     }
 
-    /// Opens a journal, locks it, reads it, and cuts off a torn last line. A run without one is a run without results:
-    /// an empty one is made.
+    /// Opens a journal, locks it, reads it, and cuts off a torn last line. Where there is none an empty one is made.
     pub(crate) fn open(run: &Folder) -> Result<(Self, Vec<JournalLine>), StoreError> {
         let path = run.path().join(NAME);
         let mut file = run.file(NAME, OpenOptions::new().read(true).append(true).create(true))?;
@@ -58,8 +54,7 @@ impl JournalWriter {
         Ok((Self { path, file, length }, lines))
     }
 
-    /// Writes one line and waits until it is on disk. A line that could not be written whole is cut off again, so that
-    /// later lines do not stand behind half of it.
+    /// Writes one line and waits until it is on disk. One that could not be written whole is cut off again.
     pub(crate) fn append(&mut self, line: &JournalLine) -> Result<(), StoreError> {
         let mut text = serde_json::to_vec(line).map_err(|error| StoreError::encoding("journal line", &error))?;
         text.push(b'\n');
@@ -76,8 +71,7 @@ impl JournalWriter {
     }
 }
 
-/// How often, and how far apart, the lock is tried: a listing takes it for a moment to see whether it is free, and must
-/// not be taken for a runner.
+/// How often the lock is tried, as a listing takes it for a moment, and the time between.
 const TRIES: u32 = 10;
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 

@@ -172,8 +172,7 @@ pub(crate) fn counts(journal: &[JournalLine]) -> (usize, usize) {
     (count(|end| matches!(end, End::Done)), count(|end| matches!(end, End::Failed(_))))
 }
 
-/// A done cell's document, or in one line what is wrong with it. A newer format is an error: more of the run would be
-/// misread.
+/// A done cell's document, or what is wrong with it. A newer format is an error: more of the run would be misread.
 fn read_cell(run: &Path, step: &RunStep) -> Result<Result<ResultDocument, String>, StoreError> {
     let path = cell::path(run, step.index, ".json");
     let what = path.display().to_string();

@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 const KERNELS: &str = "kernels";
 pub(crate) const CELLS: &str = "cells";
 
-/// Where a run directory has the configuration of a machine's kernel; `None` where the machine's facts name none, or name it
-/// as no file may be called.
+/// Where a run directory has the configuration of a machine's kernel; `None` without a name that a file may have.
 pub fn kernel_config_file(run: &Path, machine: &MachineFacts) -> Option<PathBuf> {
     kernel_config_name(machine).map(|name| run.join(KERNELS).join(name))
 }
@@ -133,10 +132,8 @@ impl RunDir {
         self.journal.append(line)
     }
 
-    /// Writes the files of a cell, waits until they are on disk, and only then writes its `Done` line. `utc_ns`: wall
-    /// clock since 1970. Where the disk has no room for its raw samples beside the
-    /// figures of the cells to come, it goes without them: the verdict that is
-    /// stored says so, with the finding that comes back.
+    /// Writes the files of a cell, waits until they are on disk, and only then writes its `Done` line. `utc_ns`: wall clock since 1970. Raw
+    /// samples are left out where the disk has no room, which the stored verdict says, with the finding that comes back.
     ///
     /// # Errors
     /// [`StoreError::DiskFull`], [`StoreError::Write`], [`StoreError::Encode`]; the cell is not done then.

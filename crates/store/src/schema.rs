@@ -2,8 +2,7 @@
 
 use model::{JournalLine, Plan, ResultDocument, RunDocument};
 
-/// File name and text (pretty-printed JSON, newline at the end) of each schema: the result document, the run document,
-/// a line of the journal, and the plan (whose TOML has the same shape).
+/// File name and pretty-printed JSON of each schema: result document, run document, line of the journal, plan (as its TOML).
 pub fn schemas() -> Vec<(&'static str, String)> {
     let text = |schema: schemars::Schema| {
         let mut text = serde_json::to_string_pretty(&schema).unwrap_or_default();

@@ -2,8 +2,7 @@
 
 const DAYS: [u64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
-/// A time since 1970 as people and directory names write it: `20261121T214304Z` (ISO 8601 basic form, UTC, to the
-/// second). The last one that fits into 64 bits is in 2554.
+/// A time since 1970 as `20261121T214304Z` (ISO 8601 basic form, UTC). The last one that fits into 64 bits is in 2554.
 pub fn utc_text(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
     let (mut days, second) = (seconds / 86_400, seconds % 86_400);

@@ -22,8 +22,8 @@ const SWITCH: &str = "sched_switch";
 const THREADS: usize = 100_000;
 const MESSAGE_THREAD: usize = THREADS - 1;
 
-/// Trace events (the JSON object of the Trace Event Format). Each end of a message is a process with a thread for each CPU, on which
-/// tasks and interrupts are slices, and a thread with the message's segments there. Times count from the start of each window.
+/// Trace events (the JSON object of the Trace Event Format). Each end of a message is a process with a thread for each CPU, and one for the
+/// message's segments. Times count from the start of each window.
 pub fn chrome_trace(messages: &[TracedMessage<'_>]) -> String {
     let mut trace = ChromeTrace::default();
     for TracedMessage { title, window, message } in messages {
@@ -149,8 +149,7 @@ fn nested(slices: Vec<Slice>) -> Vec<Slice> {
     done
 }
 
-/// The segments of a message with their ends, each from where the one before ends. What no end measured is taken to lie before the way back: where the
-/// far end explained nothing, it is its stay.
+/// The segments of a message with their ends, one behind the other; what no end measured lies before the way back.
 fn segments(message: &Outlier, sent_ns: u64) -> Vec<(&str, Slice)> {
     let mut gap_ns = message.segments.iter().fold(message.rtt_ns, |left, part| left.saturating_sub(part.ns));
     let mut at_ns = sent_ns;
@@ -170,8 +169,7 @@ fn segments(message: &Outlier, sent_ns: u64) -> Vec<(&str, Slice)> {
     parts
 }
 
-/// Text as trace-cmd prints a `trace.dat`: the task that runs, the CPU, the time in s of CLOCK_MONOTONIC, the event and its fields. An
-/// interval has a line at its start and one at its end.
+/// Text as trace-cmd prints a `trace.dat`: task, CPU, time in s of CLOCK_MONOTONIC, event and fields; intervals at both ends.
 pub fn trace_text(messages: &[TracedMessage<'_>]) -> String {
     let mut out = String::new();
     for TracedMessage { title, window, .. } in messages {

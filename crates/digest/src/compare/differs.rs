@@ -1,5 +1,4 @@
-//! What else differs between two sides, from what their runs have stored: machines, hosts, devices, what the doctor found,
-//! and what was prepared.
+//! What else differs between two sides, by their runs: machines, hosts, devices, findings of the doctor, what was prepared.
 
 use super::Difference;
 use crate::RunInput;
@@ -137,8 +136,7 @@ fn machine(found: &mut Differences, role: &str, a: &MachineFacts, b: &MachineFac
     kernel_options(found, role, a, b);
 }
 
-/// What differs between the machines that two sets of results of one run were measured on, where these were booted for them:
-/// the first boot of each.
+/// What differs between the machines of two sets of results of one run, where these were booted: the first boot of each.
 pub(super) fn of_boots(run: &RunInput, a: &[&ResultDocument], b: &[&ResultDocument]) -> Vec<Difference> {
     let booted = |results: &[&ResultDocument], host: &str| {
         results.iter().find_map(|result| run.document.machines.get(result.boot.as_ref()?.ids.get(host)?))

@@ -60,8 +60,8 @@ impl MetricComparison {
         }
     }
 
-    /// Gives it an interval where a side has a single run: from the repetitions `within` each run, and from the standard
-    /// deviation between runs of the same thing (with its degrees of freedom) where that is known.
+    /// An interval where a side has a single run: from the repetitions `within` each run, and the standard deviation between runs of the
+    /// same thing (with its degrees of freedom), where known.
     pub(super) fn widen(&mut self, within: &[Vec<f64>; 2], spread: Option<(f64, f64)>) {
         self.over = if spread.is_some() { Over::Siblings } else { Over::OneRun };
         let [x, y] = within;
@@ -79,8 +79,7 @@ impl MetricComparison {
         }
     }
 
-    /// Gives one repetition a side an interval from those that the batches within each have: it says how steady each
-    /// repetition was in itself, and not how far another one would lie. Whether it has one now.
+    /// An interval of one repetition a side from its batches: how steady each was, not how far another one would lie. Whether it has one.
     pub(super) fn over_batches(&mut self, within: [[f64; 2]; 2]) -> bool {
         let can = self.by_ratio && within.iter().all(|[low, _]| *low > 0.0);
         if can {
@@ -109,8 +108,7 @@ impl MetricComparison {
     }
 }
 
-/// The standard error of the difference of two means whose sides scatter differently, and its degrees of freedom (Welch's t,
-/// with the degrees of freedom of Satterthwaite); absent with fewer than 3 figures on a side.
+/// Standard error of the difference of two means (Welch's t) and Satterthwaite's degrees of freedom; 3 figures a side at least.
 fn standard_error(x: &[f64], y: &[f64]) -> Option<(f64, f64)> {
     if x.len().min(y.len()) < FEWEST {
         return None;

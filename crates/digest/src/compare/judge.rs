@@ -45,8 +45,8 @@ impl Comparisons {
         Ok(finish(prepared, title, options))
     }
 
-    /// What a report shows of its runs. Of one run: the primary comparisons, tested together, then each axis, each value
-    /// against the baseline, described. Of several runs: each one against the first. Empty where there is nothing to compare.
+    /// What a report shows of its runs. Of one run: the primary comparisons, tested together, then each axis against its baseline, described.
+    /// Of several runs: each one against the first.
     pub fn judged_for_report(runs: &[RunInput], rtt: bool) -> Vec<Self> {
         let options = CompareOptions { rtt, baseline_only: true, seed: 2012, ..CompareOptions::default() };
         let Some((first, rest)) = runs.split_first() else { return Vec::new() };
@@ -106,8 +106,7 @@ fn primary(run: &Cells<'_>, options: &CompareOptions) -> Comparisons {
         let wheres = question.filter.iter().map(|(factor, value)| (factor.clone(), value.clone())).collect();
         let values = question.values.clone();
         let options = CompareOptions { metrics, wheres, values, tests: Tests::Pairs, ..options.clone() };
-        // A plan that was cut short has not measured all that it asks for. Where more than the axis differs, none of its
-        // values is the cause alone.
+        // A plan that was cut short lacks some. Where more than the axis differs, none of its values is the cause alone.
         let found = of_axis(run, &question.axis, &options).unwrap_or_default();
         found.into_iter().filter(|one| one.a.factors.len() <= 1).collect::<Vec<_>>()
     };
@@ -366,8 +365,7 @@ fn samples(runs: &[Vec<&ResultDocument>], metric: Metric, sample: Sample, rtt: b
     (values, short)
 }
 
-/// Where a side has one run, intervals cannot come from its samples. They come from the repetitions of each run, and from
-/// how far other runs of the same plan lie apart; or from batches, where these are asked for.
+/// Of one run a side, intervals come from its repetitions, and how far other runs of the plan lie apart, or from batches if asked.
 fn single_runs(
     figures: &mut [MetricComparison],
     pair: &Pair<'_>,
@@ -430,8 +428,7 @@ fn test(figures: &mut [MetricComparison], seed: u64) {
     }
 }
 
-/// All cells of a probe and protocol together, round by round: a round (a repetition, or a run) counts where every cell has
-/// its figure.
+/// All cells of a probe and protocol together; a round (a repetition, or a run) counts where every cell has its figure.
 fn overall(
     pairs: &[Pair<'_>],
     cells: &[CellComparison],

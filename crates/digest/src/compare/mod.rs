@@ -1,13 +1,11 @@
 //! Comparison of cells and of runs: how far apart, how surely, and whether by more than chance.
 //!
-//! Cells are matched on the factors that both sides share (`sides`). Within one run a sample is a repetition, because the
-//! order of the run mixes both sides. Of two kernels it is a boot: repetitions within one share its page placement. Between
-//! runs a sample is a run: the repetitions of a run share its moment, and the spread within a run does not show how far runs
-//! of the same thing lie apart. A side's figure is the geometric mean over its trusted samples (of shares the mean). The
-//! interval is Welch's, over samples; the test permutes the labels of samples, whatever their figures' distribution is, and is
-//! corrected for all figures of all cells: within a cell by step-down maxT, because its figures move together, and over cells
-//! by Holm or, with several figures, by Bonferroni. A difference is claimed only where the corrected p is at most 0.05, the
-//! interval excludes zero, and no repetition that cannot be trusted has a part in it.
+//! Cells are matched on the factors that both sides share (`sides`). Within one run a sample is a repetition, because the order of the run
+//! mixes both sides; of two kernels a boot, whose repetitions share its page placement; between runs a run, whose repetitions share its
+//! moment. A side's figure is the geometric mean over its trusted samples (of shares the mean). The interval is Welch's, over samples; the
+//! test permutes the labels of samples, and is corrected for all figures of all cells: within a cell by step-down maxT, because its figures
+//! move together, and over cells by Holm or, with several figures, by Bonferroni. A difference is claimed only where the corrected p is at
+//! most 0.05, the interval excludes zero, and all repetitions in it can be trusted.
 
 mod differs;
 mod error;

@@ -21,8 +21,7 @@ pub struct CompareOptions {
     pub gates: Vec<Gate>,
     /// A gate is broken only by evidence, not by the estimate alone.
     pub significant: bool,
-    /// What corrected p-values are compared with, and what the intervals of a comparison that is looked at several times
-    /// leave out ([`stats::Looks::level`]); absent: 0.05.
+    /// What corrected p-values are compared with, and what intervals leave out ([`stats::Looks::level`]); absent: 0.05.
     pub level: Option<f64>,
     /// Draws the dealings of the tests where they are too many to look at all.
     pub seed: u64,

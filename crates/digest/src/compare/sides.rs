@@ -1,8 +1,5 @@
-//! Which cells stand on the two sides, and which of them belong together.
-//!
-//! Cells belong together when they agree in every factor that both sides share. A factor that has one value on the one side
-//! and another on the other is what is compared. Probe, protocol, size and rate are never mixed unless they were named on
-//! both sides.
+//! Which cells are on the two sides, and which belong together: those that agree in every factor that both sides share. A factor with one
+//! value on each side is what is compared. Probe, protocol, size and rate are mixed only where both sides name them.
 
 use super::{CompareError, Sample};
 use crate::cells::{self, Key};
@@ -168,8 +165,7 @@ pub(super) struct Matched<'a> {
     pub(super) unmatched: Vec<String>,
 }
 
-/// Makes an entry of each boot, where the sides are kernels and every result says its boot: a boot is one observation of its
-/// kernel. What an entry is then; `None` where it made none.
+/// Makes an entry of each boot, an observation of its kernel, where the sides are kernels; `None` where it made none.
 pub(super) fn split_boots(matched: &mut Matched<'_>) -> Option<Sample> {
     let sides = || matched.pairs.iter().flat_map(|pair| [&pair.a, &pair.b]);
     let all = sides().all(|side| side.runs.iter().flatten().all(|result| result.boot.is_some()));
