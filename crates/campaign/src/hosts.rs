@@ -64,8 +64,8 @@ pub trait Hosts: Boot {
         Ok(Vec::new())
     }
 
-    /// Starts a load on each of `on` at once and waits until all are steady, or have used up `limit` (their reports say which). `started`
-    /// gets those that run, also after a failure; they have to be ended. Raising `stop` ends the wait.
+    /// Starts a load on each of `on` at once and waits until all are steady, or have used up `limit` (their reports say which).
+    /// `started` gets those that run, also after a failure; they have to be ended. Raising `stop` ends the wait.
     ///
     /// # Errors
     /// [`HostError`] of the first host that cannot.
@@ -89,7 +89,8 @@ pub trait Hosts: Boot {
 
     fn stop_endpoint(&mut self, host: &str, endpoint: WorkerId) -> Result<(), HostError>;
 
-    /// Measures and waits for the end. `limit`: how long until it counts as hung. `live` gets intervals where the task asks for them.
+    /// Measures and waits for the end. `limit`: how long until it counts as hung. `live` gets intervals where the task asks for
+    /// them.
     ///
     /// # Errors
     /// [`HostError`]; what was measured before is lost then, because half a cell is none.

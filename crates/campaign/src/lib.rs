@@ -1,8 +1,8 @@
 //! Plan, order, run, resume; trying knobs one by one.
 //!
-//! A plan's cells are put in a seeded random order ([`plan_order`]), measured on the hosts of a lab ([`run`]) and written to a run
-//! directory that a kill at any moment leaves usable ([`resume`]). This crate starts no process and opens no socket: it commands agents
-//! through [`Hosts`]. It prints nothing: what happens goes to an [`Observer`].
+//! A plan's cells are put in a seeded random order ([`plan_order`]), measured on the hosts of a lab ([`run`]) and written to a
+//! run directory that a kill at any moment leaves usable ([`resume`]). This crate starts no process and opens no socket: it
+//! commands agents through [`Hosts`]. It prints nothing: what happens goes to an [`Observer`].
 #![expect(missing_docs, reason = "what has no comment is what its name says")]
 
 mod attach;

@@ -1,16 +1,17 @@
 //! In which order the cells of a plan are measured.
 //!
 //! The rule: a run is rounds, a round measures a cell once, and time of day must not look like an effect of an axis.
-//! - There are as many rounds as the most repetitions of a cell. Cells of fewer repetitions are measured in rounds spread evenly over the
-//!   run, the same ones for all cells of as many repetitions (2 of 7: the rounds 2 and 6).
+//! - There are as many rounds as the most repetitions of a cell. Cells of fewer repetitions are measured in rounds spread
+//!   evenly over the run, the same ones for all cells of as many repetitions (2 of 7: the rounds 2 and 6).
 //! - Factors of the scope of a cell are interleaved: within each round all cells are shuffled.
-//! - Cells that share the values of all costly factors ([`model::factor::Scope::is_costly`]) are a plot. Each round visits plots once, in
-//!   shuffled order, and shuffles their cells: a shield or a knob is changed once per plot and round.
+//! - Cells that share the values of all costly factors ([`model::factor::Scope::is_costly`]) are a plot. Each round visits
+//!   plots once, in shuffled order, and shuffles their cells: a shield or a knob is changed once per plot and round.
 //! - Plots of one kernel are visited together, and kernels in shuffled order like plots. Each visit of a kernel holds
 //!   `kernels.per_boot` rounds.
 //!
-//! A plot is never visited twice in a row where there are others. The order of plots is drawn anew at each visit of a kernel: with two
-//! plots a difference between first and second would else look like one between kernels. The same plan and seed give the same order.
+//! A plot is never visited twice in a row where there are others. The order of plots is drawn anew at each visit of a kernel:
+//! with two plots a difference between first and second would else look like one between kernels. The same plan and seed give
+//! the same order.
 
 use model::run::RunStep;
 use model::{Cell, KernelChoice, ModelError, Plan, factor};

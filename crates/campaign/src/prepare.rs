@@ -17,8 +17,8 @@ pub struct Preparation {
     pub shielded: bool,
 }
 
-/// Whether a setting belongs to a host (a network namespace) rather than the machine: that of a network device, and the sysctls of a
-/// namespace, which of `net.core` are few (net/core/sysctl_net_core.c, netns_core_table).
+/// Whether a setting belongs to a host (a network namespace) rather than the machine: that of a network device, and the sysctls
+/// of a namespace, which of `net.core` are few (net/core/sysctl_net_core.c, netns_core_table).
 pub(crate) fn belongs_to_host(key: &str) -> bool {
     let net = |name: &str| match name.strip_prefix("core.") {
         Some(core) => matches!(core, "somaxconn" | "optmem_max" | "txrehash" | "tstamp_allow_data"),
@@ -48,8 +48,8 @@ fn shielded(cell: &Cell, participants: &Participants, speaker: &str) -> Option<S
     cell.shield.as_ref().filter(|_| !ends.is_empty()).map(|shield| shield.spec(&ends))
 }
 
-/// The load of a cell on a machine: on the CPUs beside the shield where there is one, else on all that the plan gives it. A plan with
-/// shielded cells names the CPUs of all its loads.
+/// The load of a cell on a machine: on the CPUs beside the shield where there is one, else on all that the plan gives it. A
+/// plan with shielded cells names the CPUs of all its loads.
 pub(crate) fn load_on(cell: &Cell, participants: &Participants, speaker: &str) -> Option<LoadSpec> {
     let mut load = cell.load.clone()?;
     if participants.shields {

@@ -1,5 +1,5 @@
-//! Whether a plan can answer what it asks: the p of 3 repetitions against 3 is 0.1 at least, before any correction for all comparisons.
-//! What cannot become significant is not worth the time.
+//! Whether a plan can answer what it asks: the p of 3 repetitions against 3 is 0.1 at least, before any correction for all
+//! comparisons. What cannot become significant is not worth the time.
 
 use model::plan::{Factors, Question};
 use model::{Cell, Plan};

@@ -24,8 +24,8 @@ pub struct RunInput {
 }
 
 impl RunInput {
-    /// Whether another run measured the same: cells, labels, build of the tool, and hosts alike in name, role, hardware and kernel. What a run
-    /// does not record is not compared.
+    /// Whether another run measured the same: cells, labels, build of the tool, and hosts alike in name, role, hardware and
+    /// kernel. What a run does not record is not compared.
     pub fn is_sibling(&self, other: &Self) -> bool {
         let (own, its) = (&self.document, &other.document);
         let cells = |document: &RunDocument| -> BTreeSet<String> {

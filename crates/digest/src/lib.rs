@@ -1,8 +1,8 @@
-//! Stored runs as cells: combinations of factors with their figures, names and boots; and which cells of two sides belong together and how
-//! far apart these are.
+//! Stored runs as cells: combinations of factors with their figures, names and boots; and which cells of two sides belong
+//! together and how far apart these are.
 //!
-//! Pure: takes documents, reads no file. No layout, and no sentence but titles, reasons for an exclusion, findings and errors. Times are
-//! nanoseconds. A group of modules uses the groups before it (`cargo xtask arrows` checks it).
+//! Pure: takes documents, reads no file. No layout, and no sentence but titles, reasons for an exclusion, findings and errors.
+//! Times are nanoseconds. A group of modules uses the groups before it (`cargo xtask arrows` checks it).
 
 #![expect(missing_docs, reason = "what has no comment is what its name says")]
 

@@ -7,8 +7,8 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-/// One quantity that is compared. Its word is what flags, gates and documents say: `p99`, `intended.p99.9`, `far-kernel.p99`, `loss`,
-/// `up.retransmits`, `initiator.demand`; see [`model::quantity`].
+/// One quantity that is compared. Its word is what flags, gates and documents say: `p99`, `intended.p99.9`, `far-kernel.p99`,
+/// `loss`, `up.retransmits`, `initiator.demand`; see [`model::quantity`].
 #[derive(Clone, Copy)]
 pub struct Metric(pub &'static Quantity);
 

@@ -1,5 +1,5 @@
-//! The proof of a data path: connections that show the session's token are taken, datagram sockets get the peer whose datagram shows it.
-//! All that wait are looked at together, so that silent ones cost the others no time.
+//! The proof of a data path: connections that show the session's token are taken, datagram sockets get the peer whose datagram
+//! shows it. All that wait are looked at together, so that silent ones cost the others no time.
 
 use crate::reflector::{Client, Failure, SessionLink, failed};
 use net::{DataListener, DataSocket, NetError};
@@ -18,7 +18,8 @@ const REST: Duration = Duration::from_millis(1);
 /// Connections that may wait at once; the oldest makes room.
 const MOST: usize = 64;
 
-/// Waits for `places` connections, each proved by its first `BYTES` bytes; `place`: the index of a proof. `None`: the session ended.
+/// Waits for `places` connections, each proved by its first `BYTES` bytes; `place`: the index of a proof. `None`: the session
+/// ended.
 pub(crate) fn accept<const BYTES: usize>(
     listener: &DataListener,
     client: Client,
@@ -79,8 +80,8 @@ fn look(listener: &DataListener, waiting: &VecDeque<DataSocket>) -> (bool, Vec<b
     (any.next().unwrap_or(false), any.collect())
 }
 
-/// Waits for a datagram with a proof at each socket; `place`: the socket of a proof. Everything else is ignored and nothing is answered,
-/// so no stranger can make this host send anything. `false`: the session ended.
+/// Waits for a datagram with a proof at each socket; `place`: the socket of a proof. Everything else is ignored and nothing is
+/// answered, so no stranger can make this host send anything. `false`: the session ended.
 pub(crate) fn prove<const BYTES: usize>(
     sockets: &mut [DataSocket],
     client: Client,

@@ -1,7 +1,7 @@
 //! Clients in their handshake, all served by the thread that listens.
 //!
-//! A connection costs a descriptor and a few KiB until its client has answered the hello (and proved the key). Silent ones are evicted,
-//! the oldest first, and only by others of their network while there is room for other networks.
+//! A connection costs a descriptor and a few KiB until its client has answered the hello (and proved the key). Silent ones are
+//! evicted, the oldest first, and only by others of their network while there is room for other networks.
 
 use nix::poll::{PollFd, PollFlags};
 use std::cmp::Reverse;
@@ -16,8 +16,8 @@ use wire::{RefuseCode, ServerSession};
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Handshakes at once.
 pub(crate) const MOST: usize = 512;
-/// Handshakes at once of one network, by the bits of its prefix: enough for an honest client among others. An IPv6 host has a /64, a
-/// household or a site a /56 or a /48 (RFC 6177).
+/// Handshakes at once of one network, by the bits of its prefix: enough for an honest client among others. An IPv6 host has a
+/// /64, a household or a site a /56 or a /48 (RFC 6177).
 const MOST_OF_ONE: [(u32, usize); 3] = [(64, 256), (56, 320), (48, 384)];
 /// The largest network that one owner may have.
 const OWNER_BITS: u32 = 48;

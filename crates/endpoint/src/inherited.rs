@@ -40,8 +40,8 @@ impl InheritedData {
 /// No run takes 30 days; a reflector that was forgotten all the same ends then.
 const LONGEST_S: u32 = 30 * 86_400;
 
-/// Serves one session over inherited descriptors until the parent closes the control socket. The parent is trusted: no key, no limits
-/// but the protocol's; it gets and reports a refusal.
+/// Serves one session over inherited descriptors until the parent closes the control socket. The parent is trusted: no key, no
+/// limits but the protocol's; it gets and reports a refusal.
 ///
 /// # Errors
 /// The session failed.

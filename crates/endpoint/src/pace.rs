@@ -1,8 +1,8 @@
-//! The reflector's loop for messages at a rate: answers those whose number is asked for, and stamps its answers, which are as long as
-//! their messages.
+//! The reflector's loop for messages at a rate: answers those whose number is asked for, and stamps its answers, which are as
+//! long as their messages.
 //!
-//! Nothing in the loop is allocated, locked, printed or logged, and no system call is made beside the path's own (and, with stamps, one
-//! a message after the send); the clock is read after each receive and before each send.
+//! Nothing in the loop is allocated, locked, printed or logged, and no system call is made beside the path's own (and, with
+//! stamps, one a message after the send); the clock is read after each receive and before each send.
 
 use crate::halt::Halt;
 use crate::reflect::{Around, MessageCounts, SizeOutcome, TAG};

@@ -1,8 +1,8 @@
-//! A session's reflector over PGM: hears the initiator's source on its group, and re-publishes what carries the session's tag on the
-//! reply group, as a source of its own.
+//! A session's reflector over PGM: hears the initiator's source on its group, and re-publishes what carries the session's tag
+//! on the reply group, as a source of its own.
 //!
-//! Nothing is published before the session's token came from that source; packets of others and messages without the tag are counted
-//! as ignored. Between two sizes the source is driven all the same, so that it stays heard and repairs.
+//! Nothing is published before the session's token came from that source; packets of others and messages without the tag are
+//! counted as ignored. Between two sizes the source is driven all the same, so that it stays heard and repairs.
 
 use crate::pace::{self, AnswerLoop, TxStampFeedback};
 use crate::reflect::wanted_tag;

@@ -1,8 +1,8 @@
 //! The reflector's measured loop: receive all pings of a round, send all pongs, nothing else.
 //!
-//! Nothing in a batch is allocated, locked, printed or logged, no system call is made beside the path's own, and the clock is read once.
-//! The answer is sent from the request's buffer, so the initiator's number comes back. A datagram without the session's tag is not
-//! answered: its source is whatever its sender wrote.
+//! Nothing in a batch is allocated, locked, printed or logged, no system call is made beside the path's own, and the clock is
+//! read once. The answer is sent from the request's buffer, so the initiator's number comes back. A datagram without the
+//! session's tag is not answered: its source is whatever its sender wrote.
 
 use crate::halt::Halt;
 use clock::Clock;

@@ -1,5 +1,5 @@
-//! A session's reflector thread: opens the data path, has it proved, takes the client's policy and CPU, and reflects one size after the
-//! other. It talks to the control thread by channels and a socket pair, and never while messages are reflected.
+//! A session's reflector thread: opens the data path, has it proved, takes the client's policy and CPU, and reflects one size
+//! after the other. It talks to the control thread by channels and a socket pair, and never while messages are reflected.
 
 use crate::EndpointError;
 use crate::data_accept;
@@ -469,8 +469,9 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Whether data may come from an address. A proof names only the port, and a datagram's source can be forged: one from another address
-    /// than the control connection's would make us send to a stranger. The key is no excuse, as it may open others' tokens.
+    /// Whether data may come from an address. A proof names only the port, and a datagram's source can be forged: one from
+    /// another address than the control connection's would make us send to a stranger. The key is no excuse, as it may open
+    /// others' tokens.
     pub(crate) fn may_use(self, from: IpAddr) -> bool {
         self.anywhere || from.to_canonical() == self.address.to_canonical()
     }

@@ -70,7 +70,8 @@ impl From<SessionError> for SessionEnd {
 /// Runs a session of an accepted client to its end. Failures are reported to the client only.
 pub(crate) fn run_client(client: PendingClient, shared: &Shared, stop: &Stop) {
     let PendingClient { stream, peer, machine, .. } = client;
-    // Best effort: without them a client that is switched off is noticed later. Unacknowledged data suspends the probes, so it has a limit.
+    // Best effort: without them a client that is switched off is noticed later. Unacknowledged data suspends the probes, so it
+    // has a limit.
     let _ = setsockopt(&stream, sockopt::KeepAlive, &true);
     let _ = setsockopt(&stream, sockopt::TcpKeepIdle, &QUIET_S);
     let _ = setsockopt(&stream, sockopt::TcpKeepInterval, &5);
@@ -369,8 +370,8 @@ impl<C: Connection> Session<'_, C> {
     }
 }
 
-/// Where data is bound by default: our address on the control connection, with a free port. An IPv4 client of an IPv6 listener gets an
-/// IPv4 socket; a link-local address keeps its interface.
+/// Where data is bound by default: our address on the control connection, with a free port. An IPv4 client of an IPv6 listener
+/// gets an IPv4 socket; a link-local address keeps its interface.
 fn data_address(control: SocketAddr) -> SocketAddr {
     match control.ip().to_canonical() {
         v4 @ IpAddr::V4(_) => SocketAddr::new(v4, 0),

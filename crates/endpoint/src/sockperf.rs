@@ -1,7 +1,7 @@
 //! A server for stock `sockperf` clients, over UDP and TCP on one port: one thread, and nothing is allocated for a message.
 //!
-//! Its clients have no key, so it binds only what this machine alone reaches, unless asked otherwise. It is no amplifier: an answer is as
-//! long as its message, and no answer is answered.
+//! Its clients have no key, so it binds only what this machine alone reaches, unless asked otherwise. It is no amplifier: an
+//! answer is as long as its message, and no answer is answered.
 
 use crate::address::is_closed;
 use crate::{EndpointError, Stop};

@@ -1,5 +1,5 @@
-//! The wish that a server ends, in a form that poll(2) can wait for: the write end of a socket pair is closed once, and all read ends
-//! are at end of file. So nobody wakes up to look, which would disturb what is measured.
+//! The wish that a server ends, in a form that poll(2) can wait for: the write end of a socket pair is closed once, and all
+//! read ends are at end of file. So nobody wakes up to look, which would disturb what is measured.
 
 use crate::EndpointError;
 use std::fmt;

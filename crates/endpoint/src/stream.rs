@@ -1,8 +1,8 @@
 //! The far end of a stream: takes what goes up and counts it, sends what goes down.
 //!
-//! The session's second thread manages one thread a flow. What goes down goes only to an address that showed the session's token on that
-//! very socket. Sending ends with the client's stop, the end of the control connection, or the longest time announced, whichever comes
-//! first. The owner's rate and bandwidth hold for each direction.
+//! The session's second thread manages one thread a flow. What goes down goes only to an address that showed the session's
+//! token on that very socket. Sending ends with the client's stop, the end of the control connection, or the longest time
+//! announced, whichever comes first. The owner's rate and bandwidth hold for each direction.
 
 mod open;
 

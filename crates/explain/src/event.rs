@@ -114,8 +114,8 @@ pub fn softirq_name(vector: u8) -> &'static str {
 }
 
 impl Event {
-    /// Reads a record: `at_ns u64, value u64, tid u32, other u32, extra u32, cpu u16, kind u8, sub u8, name [u8; 16]`, in the machine's byte
-    /// order. `None` for a place never written, and for unknown kinds.
+    /// Reads a record: `at_ns u64, value u64, tid u32, other u32, extra u32, cpu u16, kind u8, sub u8, name [u8; 16]`, in the
+    /// machine's byte order. `None` for a place never written, and for unknown kinds.
     pub fn decode(record: &[u8; RECORD_BYTES]) -> Option<Self> {
         let u64_at = |at: usize| Some(u64::from_ne_bytes(*record.get(at..)?.first_chunk()?));
         let u32_at = |at: usize| Some(u32::from_ne_bytes(*record.get(at..)?.first_chunk()?));

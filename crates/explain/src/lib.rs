@@ -1,7 +1,7 @@
 //! Why a message was late: kernel events and stamps of one or two ends to segments and causes.
 //!
-//! Floor 0: no I/O, no clock reads, no threads, no unsafe. Times are ns of CLOCK_MONOTONIC of their end, and those of two ends are never
-//! subtracted unless both have one clock.
+//! Floor 0: no I/O, no clock reads, no threads, no unsafe. Times are ns of CLOCK_MONOTONIC of their end, and those of two ends
+//! are never subtracted unless both have one clock.
 #![expect(missing_docs, reason = "what has no comment is what its name says")]
 
 pub mod blame;

@@ -125,8 +125,8 @@ impl Bins {
         Some(format!("{why}: the file contradicts itself"))
     }
 
-    /// What is known of the distribution. A value counts as the least of its bin, within the tool's own extremes. A percentile beyond the last
-    /// bin, and a standard deviation below the width of a bin, are not known.
+    /// What is known of the distribution. A value counts as the least of its bin, within the tool's own extremes. A percentile
+    /// beyond the last bin, and a standard deviation below the width of a bin, are not known.
     pub(crate) fn latency(&self, kind: LatencyKind, own: &Own) -> Latency {
         let mut latency = nothing(kind, self.count());
         let least = self.bins.iter().find(|(_, count)| *count > 0).map(|(at, _)| *at);

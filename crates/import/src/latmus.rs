@@ -1,8 +1,9 @@
 //! latmus of libevl (Xenomai 4): the histogram of `-g FILE`.
 //!
-//! Comments have kernel, libevl's version, period, context, priority, duration, and of each distribution the smallest, mean and largest
-//! latency in µs, later the number of samples. Rows are `CELL COUNT`; later versions have a column for each distribution, named before its
-//! figures. Cells are 1 µs wide; the last (`-H`, 200) takes all that is larger, with a `+`. A latency below 0 counts by its amount.
+//! Comments have kernel, libevl's version, period, context, priority, duration, and of each distribution the smallest, mean and
+//! largest latency in µs, later the number of samples. Rows are `CELL COUNT`; later versions have a column for each
+//! distribution, named before its figures. Cells are 1 µs wide; the last (`-H`, 200) takes all that is larger, with a `+`. A
+//! latency below 0 counts by its amount.
 
 use crate::latency::{Distribution, Head, is_screen, measured};
 use crate::lines::{Line, Lines, Problem};

@@ -1,7 +1,7 @@
 //! Results of other tools, read from what they write.
 //!
-//! Floor 0: text in, results out. [`FORMATS`] is the table of tools. A figure that a file does not hold is absent from the result, and the
-//! finding `imported` names what is not known and how coarse the rest is.
+//! Floor 0: text in, results out. [`FORMATS`] is the table of tools. A figure that a file does not hold is absent from the
+//! result, and the finding `imported` names what is not known and how coarse the rest is.
 
 #![expect(missing_docs, reason = "what has no comment is what its name says")]
 

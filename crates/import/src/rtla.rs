@@ -1,5 +1,5 @@
-//! `rtla timerlat hist`: a column for each CPU and context (interrupt `IRQ-000`, the thread that it wakes `Thr-000`, the return to user
-//! space `Usr-000`). Each context is a result of its own.
+//! `rtla timerlat hist`: a column for each CPU and context (interrupt `IRQ-000`, the thread that it wakes `Thr-000`, the return
+//! to user space `Usr-000`). Each context is a result of its own.
 
 use crate::bins::{Bins, Own};
 use crate::cell::{Thread, Tool, wake_ups};

@@ -54,8 +54,8 @@ pub(crate) trait Engine {
     fn close(self);
 }
 
-/// Runs all sizes and rates; `give` gets each result before the next pass. The observers come first: locking memory is no work for a
-/// thread that has its CPU and policy.
+/// Runs all sizes and rates; `give` gets each result before the next pass. The observers come first: locking memory is no work
+/// for a thread that has its CPU and policy.
 pub(crate) fn drive<E: Engine>(
     open: impl FnOnce() -> Result<E, ProbeError>,
     task: &ProbeTask,

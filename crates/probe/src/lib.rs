@@ -1,10 +1,10 @@
 //! The measuring ends: one module for each probe.
 //!
-//! [`run`] makes one measurement: it opens a session with an endpoint (or starts a reflector as a child), warms up, and gives its caller
-//! one [`Measured`] a size as soon as it is done. This crate prints nothing and stores nothing.
+//! [`run`] makes one measurement: it opens a session with an endpoint (or starts a reflector as a child), warms up, and gives
+//! its caller one [`Measured`] a size as soon as it is done. This crate prints nothing and stores nothing.
 //!
-//! `pingpong`, `rr` and `ping` are one closed loop (`rounds`) over different paths; `pace`, `stream`, `wake` and foreign workers have
-//! loops of their own. A loop runs on a thread of its own, which alone gets the policy and the CPU asked for.
+//! `pingpong`, `rr` and `ping` are one closed loop (`rounds`) over different paths; `pace`, `stream`, `wake` and foreign
+//! workers have loops of their own. A loop runs on a thread of its own, which alone gets the policy and the CPU asked for.
 #![expect(missing_docs, reason = "what has no comment is what its name says")]
 
 use model::worker::{Measured, ProbeTask};

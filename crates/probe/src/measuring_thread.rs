@@ -19,8 +19,8 @@ enum StageMessage {
     Result(Box<Measured>),
 }
 
-/// Runs `measure` on a thread of its own; results go through `sink` on the calling one, while the measuring one waits. Its blocked calls
-/// are interrupted once the program is asked to end.
+/// Runs `measure` on a thread of its own; results go through `sink` on the calling one, while the measuring one waits. Its
+/// blocked calls are interrupted once the program is asked to end.
 pub(crate) fn run_on_measuring_thread<T: Send>(
     spec: &ProbeSpec,
     context: &Context,

@@ -1,7 +1,7 @@
 //! Which round an answer belongs to: the current one, one that had been given up (*late*), or one answered already (*duplicate*).
 //!
-//! Short messages carry only low bytes of the number; an answer is then of the youngest round that fits. With one byte a straggler from
-//! 256 rounds ago looks like the current answer. Nothing here allocates: it is part of the measured loop.
+//! Short messages carry only low bytes of the number; an answer is then of the youngest round that fits. With one byte a
+//! straggler from 256 rounds ago looks like the current answer. Nothing here allocates: it is part of the measured loop.
 
 /// Lost rounds that are remembered for late answers; answers of older ones count as duplicates.
 const REMEMBERED: usize = 256;

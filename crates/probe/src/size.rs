@@ -105,8 +105,8 @@ impl SizeLoop<'_, '_> {
         Ok(())
     }
 
-    /// Some untimed rounds by the measured part's own code, whose pages are mapped when first executed; a single echo for `ping`, which
-    /// resolves the address; none without warm-up.
+    /// Some untimed rounds by the measured part's own code, whose pages are mapped when first executed; a single echo for
+    /// `ping`, which resolves the address; none without warm-up.
     fn rehearse(&mut self, path: &mut dyn Batches) -> Result<(), PassEnd> {
         let rounds = match (self.spec.probe(), self.spec.warmup) {
             (Probe::Ping, _) => 1,

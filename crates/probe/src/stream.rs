@@ -1,8 +1,8 @@
 //! `stream`: bulk data to the endpoint, from it, or both at once.
 //!
-//! The calling thread manages one thread a flow; these get the policy and the CPU asked for, and it keeps off that CPU. What goes up the
-//! endpoint counts and reports each second, and these reports are kept when it vanishes; what comes down is counted here. With
-//! `working_latency` a UDP ping-pong runs first alone, then beside the stream.
+//! The calling thread manages one thread a flow; these get the policy and the CPU asked for, and it keeps off that CPU. What
+//! goes up the endpoint counts and reports each second, and these reports are kept when it vanishes; what comes down is counted
+//! here. With `working_latency` a UDP ping-pong runs first alone, then beside the stream.
 
 mod document;
 mod open;

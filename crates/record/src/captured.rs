@@ -189,8 +189,8 @@ impl Questions {
         }
     }
 
-    /// The time that an answer of `who` ends: a round trip where it arrives, a turnaround where it leaves. With `several` answers the
-    /// question stays.
+    /// The time that an answer of `who` ends: a round trip where it arrives, a turnaround where it leaves. With `several`
+    /// answers the question stays.
     pub(crate) fn answer(
         &mut self,
         who: u32,

@@ -345,8 +345,8 @@ impl Recorder {
         self.series.latest()
     }
 
-    /// Full width of the 95 % interval of the median so far, in percent of it: what `interval_percent` is compared with. `None` with too
-    /// few messages. Does not allocate; takes some tens of µs.
+    /// Full width of the 95 % interval of the median so far, in percent of it: what `interval_percent` is compared with. `None`
+    /// with too few messages. Does not allocate; takes some tens of µs.
     pub fn interval_percent(&self) -> Option<f64> {
         let [low, high] = self.batches.median_interval(|q| self.series.bucket_at(q)).ok()?;
         let median = self.series.bucket_at(0.5)?.high_ns;

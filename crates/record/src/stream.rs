@@ -1,7 +1,7 @@
 //! What the receiving end of a stream counts, and what becomes of both ends' counts.
 //!
-//! A [`FlowCounter`] keeps the highest number and a window of the last [`WINDOW`] ones, so each datagram is new, late (after a later
-//! one) or come again. A late one is no longer lost in the interval of its number, so loss is never negative.
+//! A [`FlowCounter`] keeps the highest number and a window of the last [`WINDOW`] ones, so each datagram is new, late (after a
+//! later one) or come again. A late one is no longer lost in the interval of its number, so loss is never negative.
 
 mod merge;
 mod report;

@@ -1,5 +1,5 @@
-//! Captured messages to times between them: to the one before, to the question of an answer, and the numbers that are missing, by the
-//! capture's own clock. Messages are only compared with those of their own point (`captured`), but for answers.
+//! Captured messages to times between them: to the one before, to the question of an answer, and the numbers that are missing,
+//! by the capture's own clock. Messages are only compared with those of their own point (`captured`), but for answers.
 
 use crate::captured::{self, Questions, SeenNumbers, Time, between, signed_between};
 pub use crate::captured::{Order, Span};

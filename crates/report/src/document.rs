@@ -1,5 +1,5 @@
-//! What a report says, as data: the JSON form, and what every other form is written from. Times are nanoseconds (`_ns`), fractions where
-//! they are means; absent figures are `null`, never 0; `kind` says whether a set of figures is RTT or RTT/2.
+//! What a report says, as data: the JSON form, and what every other form is written from. Times are nanoseconds (`_ns`),
+//! fractions where they are means; absent figures are `null`, never 0; `kind` says whether a set of figures is RTT or RTT/2.
 
 use crate::ReportError;
 use crate::error::json_text;

@@ -1,7 +1,7 @@
 //! Tables, plots and one-file HTML from stored runs.
 //!
-//! Floor 3. Reads only what it is handed, never the host, a clock or the network. Prints nothing; every function returns text. The same
-//! input gives the same bytes.
+//! Floor 3. Reads only what it is handed, never the host, a clock or the network. Prints nothing; every function returns text.
+//! The same input gives the same bytes.
 //!
 //! Two ways in:
 //! - [`Report::from_runs`]: runs become one [`Document`], and that a text table, Markdown, CSV, JSON or HTML.

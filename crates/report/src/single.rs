@@ -48,8 +48,8 @@ impl Printed {
     }
 }
 
-/// What a person reads: a heading with the unit and RTT or RTT/2, one row a size, then the verdict. `rr` adds the CPU of transactions,
-/// `ping` the summary lines of iputils. Within `width` columns where a table can be that narrow.
+/// What a person reads: a heading with the unit and RTT or RTT/2, one row a size, then the verdict. `rr` adds the CPU of
+/// transactions, `ping` the summary lines of iputils. Within `width` columns where a table can be that narrow.
 pub fn single_text(results: &[ResultDocument], width: usize) -> String {
     written(results, Form::Terminal(width))
 }

@@ -5,19 +5,21 @@
 //!
 //! **Mean**: a batch's mean is exact, and the spread of the batches' means gives the interval by Student's t.
 //!
-//! **Median**: the share of values in each batch at or below the median. The spread of these shares says how uncertain the *rank* of the
-//! median is; the quantiles at the ends of that interval of ranks are the interval of the median. It covers the gap between two states,
-//! follows a skewed distribution, and is never narrower than the median's bucket. The share is counted at fixed levels, as the median is
-//! not known while values come: quantiles of the first 4096 values, and a grid about their median for runs that drift. The level nearest to
-//! the median says how many independent values the run is worth. Below 4097 values all are kept, and the median itself is the level.
+//! **Median**: the share of values in each batch at or below the median. The spread of these shares says how uncertain the
+//! *rank* of the median is; the quantiles at the ends of that interval of ranks are the interval of the median. It covers the
+//! gap between two states, follows a skewed distribution, and is never narrower than the median's bucket. The share is counted
+//! at fixed levels, as the median is not known while values come: quantiles of the first 4096 values, and a grid about their
+//! median for runs that drift. The level nearest to the median says how many independent values the run is worth. Below 4097
+//! values all are kept, and the median itself is the level.
 //!
-//! **Dependence**: batches that are correlated with their neighbour are worth fewer than they are. With the lag-1 autocorrelation ρ
-//! (corrected for its bias in short series by Kendall's (1+3ρ)/n) they are worth n(1-ρ)/(1+ρ). The same is done with the batches joined two
-//! by two, and the wider interval counts: what lasts longer than a batch shows there. Where these are worth fewer than 10, there is no
-//! interval. Where ρ of single batches is above 0.45, they must be worth 10 by the upper end of the one-sided 99 % interval of their own ρ,
-//! whose standard error is sqrt((1-ρ²)/n): else those of the runs about the limit that seem longest would have one. (M. G. Kendall, "Note on
-//! bias in the estimation of autocorrelation", 1954; M. S. Bartlett, "On the theoretical specification and sampling properties of
-//! autocorrelated time-series", 1946; G. S. Fishman, "Grouping observations in digital simulation", 1978.)
+//! **Dependence**: batches that are correlated with their neighbour are worth fewer than they are. With the lag-1
+//! autocorrelation ρ (corrected for its bias in short series by Kendall's (1+3ρ)/n) they are worth n(1-ρ)/(1+ρ). The same is
+//! done with the batches joined two by two, and the wider interval counts: what lasts longer than a batch shows there. Where
+//! these are worth fewer than 10, there is no interval. Where ρ of single batches is above 0.45, they must be worth 10 by the
+//! upper end of the one-sided 99 % interval of their own ρ, whose standard error is sqrt((1-ρ²)/n): else those of the runs
+//! about the limit that seem longest would have one. (M. G. Kendall, "Note on bias in the estimation of autocorrelation", 1954;
+//! M. S. Bartlett, "On the theoretical specification and sampling properties of autocorrelated time-series", 1946; G. S.
+//! Fishman, "Grouping observations in digital simulation", 1978.)
 
 use crate::Block;
 use crate::histogram::Bucket;
@@ -123,10 +125,10 @@ impl Default for BatchIntervals {
     }
 }
 
-/// [`MIDDLES`] times the middle of a block by the remedian of base 4: medians of fours of values, medians of fours of these, and the mean of
-/// the two left (P. J. Rousseeuw and G. W. Bassett, "The remedian: a robust averaging method for large data sets", 1990). The values of a
-/// four are eight apart: a processor works on eight fours at once, and a burst of eight slow values, one in each four, does not move it.
-/// Eight times a value must fit into its type.
+/// [`MIDDLES`] times the middle of a block by the remedian of base 4: medians of fours of values, medians of fours of these,
+/// and the mean of the two left (P. J. Rousseeuw and G. W. Bassett, "The remedian: a robust averaging method for large data
+/// sets", 1990). The values of a four are eight apart: a processor works on eight fours at once, and a burst of eight slow
+/// values, one in each four, does not move it. Eight times a value must fit into its type.
 fn middles<T: Copy + Ord + Add<Output = T> + Sub<Output = T> + Into<u64>>(block: &[T; BLOCK]) -> u64 {
     const FOURS: usize = BLOCK / 4;
     // The second and the third of four, together.
@@ -372,8 +374,8 @@ enum Relative {
     Value(f64),
 }
 
-/// The wider half width of the interval of the median's rank, from the shares at the levels below and above; `None` where neither divides
-/// the values.
+/// The wider half width of the interval of the median's rank, from the shares at the levels below and above; `None` where
+/// neither divides the values.
 fn widest(shares: [Spreads; 2]) -> Result<Option<Relative>, NoInterval> {
     let mut widest: Option<f64> = None;
     for spreads in shares.iter().filter(|spreads| TELLING.contains(&spreads.single.mean)) {
@@ -462,8 +464,8 @@ impl Spread {
         (plain + (1.0 + 3.0 * plain) / count).clamp(0.0, 0.99)
     }
 
-    /// Half the width of the 95 % interval of the mean of values worth at least `enough` independent ones, even if their autocorrelation is
-    /// larger by `caution` standard errors.
+    /// Half the width of the 95 % interval of the mean of values worth at least `enough` independent ones, even if their
+    /// autocorrelation is larger by `caution` standard errors.
     fn half_width(&self, enough: f64, caution: f64) -> Result<f64, NoInterval> {
         if self.count < ENOUGH {
             return Err(NoInterval::Few);

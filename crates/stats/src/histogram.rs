@@ -21,11 +21,12 @@ pub struct Bucket {
     pub count: u64,
 }
 
-/// Counts of times in ns by bucket; a bucket is at most a thousandth of its value wide. [`Histogram::new`] takes and touches all memory
-/// (270 KB); recording and merging do not allocate. Layout, recording and encoding are those of `hdrhistogram`; reading is our own.
+/// Counts of times in ns by bucket; a bucket is at most a thousandth of its value wide. [`Histogram::new`] takes and touches
+/// all memory (270 KB); recording and merging do not allocate. Layout, recording and encoding are those of `hdrhistogram`;
+/// reading is our own.
 ///
-/// **Quantile rule**: nearest rank (Hyndman and Fan's type 1): of n values the q-quantile is the ⌈q·n⌉-th smallest, given as the largest
-/// value of its bucket, and never more than the largest recorded.
+/// **Quantile rule**: nearest rank (Hyndman and Fan's type 1): of n values the q-quantile is the ⌈q·n⌉-th smallest, given as
+/// the largest value of its bucket, and never more than the largest recorded.
 #[derive(Debug, Clone)]
 pub struct Histogram {
     counts: Hdr<u64>,

@@ -17,8 +17,8 @@ pub fn whole_rounds(figures: impl IntoIterator<Item = (u32, f64)>, cells: usize)
     by_round.into_values().filter(|figures| figures.len() == cells).collect()
 }
 
-/// Corrects p-values, each already corrected within its set, for the number of sets that have tests: with one test a set by Holm, which is
-/// sharper, with several by Bonferroni.
+/// Corrects p-values, each already corrected within its set, for the number of sets that have tests: with one test a set by
+/// Holm, which is sharper, with several by Bonferroni.
 pub fn correct_sets(sets: &[Vec<f64>]) -> Vec<f64> {
     let p = sets.concat();
     let count = sets.iter().filter(|set| !set.is_empty()).count();

@@ -1,7 +1,7 @@
 //! Exact moments, the one histogram, quantiles with intervals, permutation test, the judge of comparisons, looks, periodic stalls.
 //!
-//! Floor 0: no I/O, no clock reads, no threads, no unsafe: pure functions of numbers. What is called between timed messages (`record`,
-//! `add`, `push`) never allocates.
+//! Floor 0: no I/O, no clock reads, no threads, no unsafe: pure functions of numbers. What is called between timed messages
+//! (`record`, `add`, `push`) never allocates.
 #![expect(missing_docs, reason = "what has no comment is what its name says")]
 
 mod batches;

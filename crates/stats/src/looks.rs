@@ -22,8 +22,8 @@ impl Looks {
     /// No look is at more samples a side than this.
     pub const MOST: usize = 32;
 
-    /// The looks of a comparison of up to `most` samples a side. `level`: the chance that any look claims a difference between equals. `None`
-    /// where so few samples cannot show any.
+    /// The looks of a comparison of up to `most` samples a side. `level`: the chance that any look claims a difference between
+    /// equals. `None` where so few samples cannot show any.
     pub fn up_to(most: usize, level: f64) -> Option<Self> {
         let last = most.min(Self::MOST);
         if last < samples_needed(1, level) {

@@ -1,13 +1,14 @@
 //! Whether two sets of figures differ by more than chance: the permutation test, and corrections for many tests.
 //!
-//! Had the labels "before" and "after" been dealt to the same figures at random, how often would their means lie at least as far apart? That
-//! assumes nothing about how figures scatter, but that they could have been measured in any order: whoever measures has to interleave both
-//! sets. (R. A. Fisher, The Design of Experiments, 1935; B. Phipson and G. K. Smyth, "Permutation P-values should never be zero", 2010, for
-//! the one that is added to both counts of a random sample of dealings.)
+//! Had the labels "before" and "after" been dealt to the same figures at random, how often would their means lie at least as
+//! far apart? That assumes nothing about how figures scatter, but that they could have been measured in any order: whoever
+//! measures has to interleave both sets. (R. A. Fisher, The Design of Experiments, 1935; B. Phipson and G. K. Smyth,
+//! "Permutation P-values should never be zero", 2010, for the one that is added to both counts of a random sample of dealings.)
 //!
-//! The figures of one set of repetitions move together. The step-down maxT method deals the labels of whole repetitions, looks at all
-//! quantities of each dealing, and asks how often the largest lies as far apart as what was measured (P. H. Westfall and S. S. Young,
-//! Resampling-Based Multiple Testing, 1993, algorithm 4.1): the chance of even one false finding stays below the level.
+//! The figures of one set of repetitions move together. The step-down maxT method deals the labels of whole repetitions, looks
+//! at all quantities of each dealing, and asks how often the largest lies as far apart as what was measured (P. H. Westfall and
+//! S. S. Young, Resampling-Based Multiple Testing, 1993, algorithm 4.1): the chance of even one false finding stays below the
+//! level.
 
 use crate::SplitMix64;
 
@@ -22,7 +23,8 @@ pub const LEVEL: f64 = 0.05;
 /// The outcome of [`joint_permutation_test`], one entry a quantity, in the order given.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Joint {
-    /// The p of each quantity by itself: the share of dealings as far apart, in either direction; never 0; 1 where all are the same.
+    /// The p of each quantity by itself: the share of dealings as far apart, in either direction; never 0; 1 where all are the
+    /// same.
     pub p: Vec<f64>,
     /// The same, corrected for all quantities.
     pub corrected: Vec<f64>,
@@ -30,8 +32,8 @@ pub struct Joint {
     pub exact: bool,
 }
 
-/// Tests several quantities of two sets of repetitions at once, two-sided, by means. Each set has one list a quantity, place k of each of the
-/// same repetition. `None` when a set is empty, lists differ in length, or a figure is not finite.
+/// Tests several quantities of two sets of repetitions at once, two-sided, by means. Each set has one list a quantity, place k
+/// of each of the same repetition. `None` when a set is empty, lists differ in length, or a figure is not finite.
 pub fn joint_permutation_test(first: &[Vec<f64>], second: &[Vec<f64>], seed: u64) -> Option<Joint> {
     let (left, right) = (first.first()?.len(), second.first()?.len());
     let even = first.iter().all(|list| list.len() == left) && second.iter().all(|list| list.len() == right);
@@ -112,8 +114,8 @@ pub fn samples_needed(tests: usize, level: f64) -> usize {
     (2..=64).find(|count| smallest_p(*count, *count) * tests.max(1) as f64 <= level).unwrap_or(64)
 }
 
-/// Holm's correction (S. Holm, "A simple sequentially rejective multiple test procedure", 1979): p-values of several tests, raised so that
-/// the chance of even one false finding stays below the level. In the order given; at most 1.
+/// Holm's correction (S. Holm, "A simple sequentially rejective multiple test procedure", 1979): p-values of several tests,
+/// raised so that the chance of even one false finding stays below the level. In the order given; at most 1.
 pub fn holm(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     let value = |place: usize| p.get(place).copied().unwrap_or(1.0);

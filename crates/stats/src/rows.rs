@@ -1,6 +1,6 @@
-//! How latency is cut into rows. **Log**: 32 rows an octave, each octave cut evenly, so a row is a union of whole buckets of the interval
-//! log, and counts are exact. Below 32 ns a row is one nanosecond; 0 is row 0. **Linear**: rows of one width, where row k holds
-//! (k·step, (k+1)·step], as the pictures of 2011 had them.
+//! How latency is cut into rows. **Log**: 32 rows an octave, each octave cut evenly, so a row is a union of whole buckets of
+//! the interval log, and counts are exact. Below 32 ns a row is one nanosecond; 0 is row 0. **Linear**: rows of one width,
+//! where row k holds (k·step, (k+1)·step], as the pictures of 2011 had them.
 
 /// Rows an octave in the log layout.
 pub const ROWS_PER_OCTAVE: u32 = 32;

@@ -89,7 +89,8 @@ pub fn is_throttling_stall(duration_ns: u64) -> bool {
     THROTTLED_NS.contains(&duration_ns)
 }
 
-/// Finds periodic stalls in slow messages, (send time, duration) in ns in any order; the known ones first. Random outliers are none.
+/// Finds periodic stalls in slow messages, (send time, duration) in ns in any order; the known ones first. Random outliers are
+/// none.
 pub fn find(slow: &[(u64, u64)]) -> Vec<Stall> {
     let mut left = slow.to_vec();
     left.sort_unstable();

@@ -19,7 +19,8 @@ fn ln_gamma(x: f64) -> f64 {
     shift + (z - 0.5) * z.ln() - z + 0.5 * std::f64::consts::TAU.ln() + series
 }
 
-/// The regularised incomplete beta function I_x(a, b), by its continued fraction (modified Lentz), in the form that converges faster.
+/// The regularised incomplete beta function I_x(a, b), by its continued fraction (modified Lentz), in the form that converges
+/// faster.
 fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -59,8 +60,8 @@ fn t_below(t: f64, df: f64) -> f64 {
     if t > 0.0 { 1.0 - tail } else { tail }
 }
 
-/// The quantile of Student's t with `df` (1 and more) degrees of freedom. Accurate to 1e-9 relative for p from 0.0001 to 0.9999. NaN for a
-/// p or df outside (0, 1) and [1, ∞).
+/// The quantile of Student's t with `df` (1 and more) degrees of freedom. Accurate to 1e-9 relative for p from 0.0001 to
+/// 0.9999. NaN for a p or df outside (0, 1) and [1, ∞).
 pub fn t_quantile(p: f64, df: f64) -> f64 {
     if !(p > 0.0 && p < 1.0 && df >= 1.0) {
         return f64::NAN;

@@ -1,5 +1,5 @@
-//! A short-lived counter with HdrHistogram's buckets, for one interval. It remembers which buckets were touched: sweeping over the lasting
-//! histogram's 270 KB would push the measured loop's data out of the caches.
+//! A short-lived counter with HdrHistogram's buckets, for one interval. It remembers which buckets were touched: sweeping over
+//! the lasting histogram's 270 KB would push the measured loop's data out of the caches.
 
 use crate::histogram::Bucket;
 use crate::{Block, HOUR_NS, Histogram};
@@ -27,8 +27,8 @@ impl<const HALF_BITS: u32> Default for Buckets<HALF_BITS> {
     }
 }
 
-/// The bucket of a value up to an hour, by HdrHistogram's layout for a lowest value of 1: an IEEE 754 number's exponent and first bits of
-/// its fraction say it, and cost less than counting zeros.
+/// The bucket of a value up to an hour, by HdrHistogram's layout for a lowest value of 1: an IEEE 754 number's exponent and
+/// first bits of its fraction say it, and cost less than counting zeros.
 #[inline]
 fn bucket<const HALF_BITS: u32>(value: u64) -> usize {
     usize::try_from(bucket_of::<HALF_BITS>(value, value.cast_signed() as f64)).unwrap_or(usize::MAX)

@@ -1,5 +1,6 @@
-//! The folders of a run and whole files in them, complete or not there at all, also after a kill or a power cut. Somebody else may change
-//! them meanwhile, so a folder is opened once, used by its descriptor, and nothing in it is written through a symbolic link.
+//! The folders of a run and whole files in them, complete or not there at all, also after a kill or a power cut. Somebody else
+//! may change them meanwhile, so a folder is opened once, used by its descriptor, and nothing in it is written through a
+//! symbolic link.
 
 use crate::StoreError;
 #[cfg(feature = "raw")]

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 pub(crate) const NAME: &str = "journal.jsonl";
 
-/// The journal's lines, and the length of the file up to the end of the last whole one: a last line without its newline was torn, and is
-/// left out. `path` is only named in errors.
+/// The journal's lines, and the length of the file up to the end of the last whole one: a last line without its newline was
+/// torn, and is left out. `path` is only named in errors.
 pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Result<(Vec<JournalLine>, u64), StoreError> {
     let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
     Ok((cell::parse_lines(path, &bytes[..whole], false).map_err(or_newer)?, whole as u64))

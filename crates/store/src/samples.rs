@@ -73,8 +73,8 @@ fn cut(file: &File, lines: &str, written: usize, path: &Path, cause: std::io::Er
     StoreError::SamplesCut { path: path.to_owned(), kept: samples(kept), all: samples(lines.as_bytes()), cause }
 }
 
-/// Columns as `record` lays them out: mark, count, seq, intended, sent, received, peer_rx, peer_tx, flags; of `pace` in the order that
-/// outcomes were known, the number of the reflector above the flags.
+/// Columns as `record` lays them out: mark, count, seq, intended, sent, received, peer_rx, peer_tx, flags; of `pace` in the
+/// order that outcomes were known, the number of the reflector above the flags.
 fn text(bytes: &[u8], columns: &str, paced: bool) -> Option<String> {
     let (head, body) = bytes.split_at_checked(16)?;
     let count = usize::try_from(u64::from_le_bytes(head[8..].try_into().ok()?)).ok()?;

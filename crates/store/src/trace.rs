@@ -22,8 +22,8 @@ const SWITCH: &str = "sched_switch";
 const THREADS: usize = 100_000;
 const MESSAGE_THREAD: usize = THREADS - 1;
 
-/// Trace events (the JSON object of the Trace Event Format). Each end of a message is a process with a thread for each CPU, and one for the
-/// message's segments. Times count from the start of each window.
+/// Trace events (the JSON object of the Trace Event Format). Each end of a message is a process with a thread for each CPU, and
+/// one for the message's segments. Times count from the start of each window.
 pub fn chrome_trace(messages: &[TracedMessage<'_>]) -> String {
     let mut trace = ChromeTrace::default();
     for TracedMessage { title, window, message } in messages {

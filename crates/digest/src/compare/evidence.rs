@@ -60,8 +60,8 @@ impl MetricComparison {
         }
     }
 
-    /// An interval where a side has a single run: from the repetitions `within` each run, and the standard deviation between runs of the
-    /// same thing (with its degrees of freedom), where known.
+    /// An interval where a side has a single run: from the repetitions `within` each run, and the standard deviation between
+    /// runs of the same thing (with its degrees of freedom), where known.
     pub(super) fn widen(&mut self, within: &[Vec<f64>; 2], spread: Option<(f64, f64)>) {
         self.over = if spread.is_some() { Over::Siblings } else { Over::OneRun };
         let [x, y] = within;
@@ -79,7 +79,8 @@ impl MetricComparison {
         }
     }
 
-    /// An interval of one repetition a side from its batches: how steady each was, not how far another one would lie. Whether it has one.
+    /// An interval of one repetition a side from its batches: how steady each was, not how far another one would lie. Whether
+    /// it has one.
     pub(super) fn over_batches(&mut self, within: [[f64; 2]; 2]) -> bool {
         let can = self.by_ratio && within.iter().all(|[low, _]| *low > 0.0);
         if can {

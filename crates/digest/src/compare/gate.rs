@@ -1,6 +1,6 @@
-//! Gates: what a comparison must not show, for use in CI. `p99 > +10%`, `loss > 0.1%`, `p99.9 >= 200us @ load=build`. A gate says what is
-//! *bad*. A signed number is a change from the first side, a bare one the second side's own figure; a bare percentage of anything but a
-//! share is a change too.
+//! Gates: what a comparison must not show, for use in CI. `p99 > +10%`, `loss > 0.1%`, `p99.9 >= 200us @ load=build`. A gate
+//! says what is *bad*. A signed number is a change from the first side, a bare one the second side's own figure; a bare
+//! percentage of anything but a share is a change too.
 
 use super::CompareError;
 use crate::{Metric, UnknownMetric};

@@ -45,8 +45,8 @@ impl Comparisons {
         Ok(finish(prepared, title, options))
     }
 
-    /// What a report shows of its runs. Of one run: the primary comparisons, tested together, then each axis against its baseline, described.
-    /// Of several runs: each one against the first.
+    /// What a report shows of its runs. Of one run: the primary comparisons, tested together, then each axis against its
+    /// baseline, described. Of several runs: each one against the first.
     pub fn judged_for_report(runs: &[RunInput], rtt: bool) -> Vec<Self> {
         let options = CompareOptions { rtt, baseline_only: true, seed: 2012, ..CompareOptions::default() };
         let Some((first, rest)) = runs.split_first() else { return Vec::new() };

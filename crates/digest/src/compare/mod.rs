@@ -1,11 +1,12 @@
 //! Comparison of cells and of runs: how far apart, how surely, and whether by more than chance.
 //!
-//! Cells are matched on the factors that both sides share (`sides`). Within one run a sample is a repetition, because the order of the run
-//! mixes both sides; of two kernels a boot, whose repetitions share its page placement; between runs a run, whose repetitions share its
-//! moment. A side's figure is the geometric mean over its trusted samples (of shares the mean). The interval is Welch's, over samples; the
-//! test permutes the labels of samples, and is corrected for all figures of all cells: within a cell by step-down maxT, because its figures
-//! move together, and over cells by Holm or, with several figures, by Bonferroni. A difference is claimed only where the corrected p is at
-//! most 0.05, the interval excludes zero, and all repetitions in it can be trusted.
+//! Cells are matched on the factors that both sides share (`sides`). Within one run a sample is a repetition, because the order
+//! of the run mixes both sides; of two kernels a boot, whose repetitions share its page placement; between runs a run, whose
+//! repetitions share its moment. A side's figure is the geometric mean over its trusted samples (of shares the mean). The
+//! interval is Welch's, over samples; the test permutes the labels of samples, and is corrected for all figures of all cells:
+//! within a cell by step-down maxT, because its figures move together, and over cells by Holm or, with several figures, by
+//! Bonferroni. A difference is claimed only where the corrected p is at most 0.05, the interval excludes zero, and all
+//! repetitions in it can be trusted.
 
 mod differs;
 mod error;

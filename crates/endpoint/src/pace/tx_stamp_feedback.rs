@@ -1,5 +1,5 @@
-//! The time at which the driver sent an answer is known only afterwards, so a later answer carries it. Called in the measured loop after
-//! each send: a call takes one stamp from the socket, and allocates nothing.
+//! The time at which the driver sent an answer is known only afterwards, so a later answer carries it. Called in the measured
+//! loop after each send: a call takes one stamp from the socket, and allocates nothing.
 
 use net::stamps::SentStamps;
 use std::collections::VecDeque;

@@ -160,8 +160,8 @@ impl InFlight {
         }
     }
 
-    /// When the driver or the NIC sent a message to a reflector, or to [`ALL`]; perhaps before the message's entry. Only the first time
-    /// counts: a stream sends again what was lost.
+    /// When the driver or the NIC sent a message to a reflector, or to [`ALL`]; perhaps before the message's entry. Only the
+    /// first time counts: a stream sends again what was lost.
     pub(crate) fn driver(&mut self, seq: u64, whom: u64, driver_ns: u64) {
         let peers = if whom == ALL { 0..self.config.peers.max(1) } else { one(whom) };
         let head = self.heads.get(usize::from(peers.start)).copied().unwrap_or(0);

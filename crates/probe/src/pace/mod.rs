@@ -1,8 +1,9 @@
 //! Messages at a rate, sent without waiting for answers (open loop).
 //!
-//! A sender and a receiver thread measure ([`loops`]), or one that spins; both write into rings ([`ring`]) to a third thread of ordinary
-//! policy, which works out what became of each message ([`in_flight`]). The schedule ([`schedule`]) is fixed by its start alone: no late
-//! message moves a later one, and none is left out. Each sample has the sender's lateness, which shows from the intended time only.
+//! A sender and a receiver thread measure ([`loops`]), or one that spins; both write into rings ([`ring`]) to a third thread of
+//! ordinary policy, which works out what became of each message ([`in_flight`]). The schedule ([`schedule`]) is fixed by its
+//! start alone: no late message moves a later one, and none is left out. Each sample has the sender's lateness, which shows
+//! from the intended time only.
 
 mod cost;
 mod count;

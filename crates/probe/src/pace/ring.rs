@@ -1,5 +1,5 @@
-//! A single-producer, single-consumer queue in prefaulted memory. Neither side waits; entries without room are dropped and counted, or
-//! replace the oldest.
+//! A single-producer, single-consumer queue in prefaulted memory. Neither side waits; entries without room are dropped and
+//! counted, or replace the oldest.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[repr(align(128))]
 struct CacheLine(AtomicU64);
 
-/// An entry is `W` words, written and read with relaxed atomics (plain moves here); the count, stored last with release, publishes it.
+/// An entry is `W` words, written and read with relaxed atomics (plain moves here); the count, stored last with release,
+/// publishes it.
 #[derive(Debug)]
 pub(crate) struct Ring<const W: usize> {
     slots: Box<[[AtomicU64; W]]>,

@@ -2,8 +2,8 @@
 
 use model::EndUsage;
 
-/// The sender's usage with what the receiver's thread counts added; what counts a process or machine is taken once. `receive_ns`: the
-/// receiver's CPU time, which on the sender's CPU is no other task's.
+/// The sender's usage with what the receiver's thread counts added; what counts a process or machine is taken once.
+/// `receive_ns`: the receiver's CPU time, which on the sender's CPU is no other task's.
 pub(crate) fn together(sender: &EndUsage, receiver: &EndUsage, receive_ns: u64) -> EndUsage {
     let other_tasks_ns = match (sender.other_tasks_ns, receiver.other_tasks_ns) {
         (Some(here), Some(_)) if sender.cpu == receiver.cpu => Some(here.saturating_sub(receive_ns)),

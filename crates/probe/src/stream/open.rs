@@ -70,8 +70,8 @@ pub(super) fn open(task: &ProbeTask, context: &Context, size: u32) -> Result<Ope
 }
 
 impl OpenStream {
-    /// That the owner's limit decided how fast it went: nothing slower was asked for, and it was nearly reached. `went_bps`: sent up, and
-    /// arrived of what came down.
+    /// That the owner's limit decided how fast it went: nothing slower was asked for, and it was nearly reached. `went_bps`:
+    /// sent up, and arrived of what came down.
     pub(super) fn held_back(&self, size: u32, went_bps: [Option<f64>; 2]) -> Option<Finding> {
         let of = |down| flow::limit(&self.session.limits, &self.stream, size, self.datagrams, down);
         let reached = [false, true].into_iter().zip(went_bps);

@@ -1,8 +1,8 @@
 //! Timer wake-ups: threads sleep until absolute times and note how late they woke up, as cyclictest does.
 //!
-//! Each thread ([`sleeper`]) writes into a ring; the counting thread, off their CPUs, makes samples ([`count`]): a deadline is "sent"
-//! when it was due and "received" when the thread noticed. One that sleeps through further deadlines is late for each of them;
-//! cyclictest leaves these out.
+//! Each thread ([`sleeper`]) writes into a ring; the counting thread, off their CPUs, makes samples ([`count`]): a deadline is
+//! "sent" when it was due and "received" when the thread noticed. One that sleeps through further deadlines is late for each of
+//! them; cyclictest leaves these out.
 
 mod count;
 mod sleeper;

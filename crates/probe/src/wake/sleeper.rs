@@ -1,5 +1,5 @@
-//! The measured loop: sleep until a deadline, read the clock, note both. Between its first and last line nothing is allocated, locked,
-//! printed or logged, and no system call is made beside the sleep.
+//! The measured loop: sleep until a deadline, read the clock, note both. Between its first and last line nothing is allocated,
+//! locked, printed or logged, and no system call is made beside the sleep.
 
 use super::{EndUsage, UsageSampler};
 use crate::pace::ring::Producer;

@@ -1,7 +1,8 @@
 //! One-way times between two clocks, from an estimate of how far one is ahead of the other ([`super::offset`]).
 //!
-//! Messages wait for a stretch of some seconds until a line is laid through its fastest exchanges. What the line is laid through may
-//! be the stamps of the kernel or the NIC, which bound the offset closer, while the figures are of the application's times.
+//! Messages wait for a stretch of some seconds until a line is laid through its fastest exchanges. What the line is laid
+//! through may be the stamps of the kernel or the NIC, which bound the offset closer, while the figures are of the
+//! application's times.
 
 use super::offset::{Anchor, OffsetFit, WORST_DRIFT};
 use super::signed::SignedDistribution;
@@ -26,8 +27,8 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// How wide the interval is that it leaves for the lead at its middle: the round trip less the time at the far end, and what the
-    /// clocks may part by meanwhile.
+    /// How wide the interval is that it leaves for the lead at its middle: the round trip less the time at the far end, and
+    /// what the clocks may part by meanwhile.
     fn width_ns(&self) -> f64 {
         let whole = self.received - self.sent;
         let path = whole.saturating_sub(self.far_tx - self.far_rx);

@@ -1,11 +1,11 @@
 //! How far another clock is ahead of ours, from the fastest round trips (min-RTT filtering).
 //!
-//! With one-way times of at least 0 the far clock's lead lies between `far_tx − received` and `far_rx − sent`: an interval as wide as
-//! the round trip less the time at the far end, and a little wider as the clocks part meanwhile. A line is laid through the middles of
-//! the fastest exchanges of up to ten windows. The lead of a far clock of constant rate is a straight line too: at each of these
-//! exchanges the two are at most half its round trip and its distance from the fit apart, and most so at an end, which makes the
-//! bound. Beyond the first and the last exchange it is widened as the lines may part; where exchanges cannot agree with the line, the
-//! rate is not constant, and the bound reaches to them too.
+//! With one-way times of at least 0 the far clock's lead lies between `far_tx − received` and `far_rx − sent`: an interval as
+//! wide as the round trip less the time at the far end, and a little wider as the clocks part meanwhile. A line is laid through
+//! the middles of the fastest exchanges of up to ten windows. The lead of a far clock of constant rate is a straight line too:
+//! at each of these exchanges the two are at most half its round trip and its distance from the fit apart, and most so at an
+//! end, which makes the bound. Beyond the first and the last exchange it is widened as the lines may part; where exchanges
+//! cannot agree with the line, the rate is not constant, and the bound reaches to them too.
 //!
 //! Times are ns since a start: ours since the first message, theirs since their first stamp.
 
@@ -51,8 +51,8 @@ impl OffsetFit {
         near
     }
 
-    /// Through those of the fastest anchors that make the closest bound, good from `from_ns` to `to_ns`; `None` without any. A slow window
-    /// says little, but one that is left out may be missed at the ends.
+    /// Through those of the fastest anchors that make the closest bound, good from `from_ns` to `to_ns`; `None` without any. A
+    /// slow window says little, but one that is left out may be missed at the ends.
     pub(super) fn through(anchors: &[Anchor], from_ns: f64, to_ns: f64) -> Option<Self> {
         let best = fastest(anchors, from_ns, to_ns);
         let mut widths: Vec<f64> = best.iter().map(|anchor| anchor.half_ns).collect();

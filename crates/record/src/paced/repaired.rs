@@ -1,5 +1,5 @@
-//! Losses that a protocol repaired: messages that were repaired, messages held behind a repair, and those that repairs left untouched,
-//! whose latency is that of scheduling and the path alone.
+//! Losses that a protocol repaired: messages that were repaired, messages held behind a repair, and those that repairs left
+//! untouched, whose latency is that of scheduling and the path alone.
 
 use crate::latency::Distribution;
 use model::{

@@ -1,8 +1,8 @@
 //! One-way times by wall clocks whose offset the stamps of the kernel or the NIC bound.
 //!
-//! The application's wall-clock times make the figures. The offset lies between what the stamps nearest to the wire allow; where one
-//! of the four is missing the application's time replaces it, which only widens the interval. When the far driver sent an answer comes
-//! in a later answer, named by the far end's tick in the first one.
+//! The application's wall-clock times make the figures. The offset lies between what the stamps nearest to the wire allow;
+//! where one of the four is missing the application's time replaces it, which only widens the interval. When the far driver
+//! sent an answer comes in a later answer, named by the far end's tick in the first one.
 
 use super::estimate::{Estimate, Exchange};
 use model::{PacedSample, StampTimes};

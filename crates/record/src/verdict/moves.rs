@@ -24,8 +24,8 @@ pub(super) struct LostTime {
 /// Whether lost time can have moved a printed figure. How it was spread is not known, so both extremes are tried:
 ///
 /// - In small pieces: where a message's share is larger than half of the 95 % interval of the mean.
-/// - In large pieces: where, without the messages that it may have made the slowest, the highest printed percentile would be that of
-///   half as many messages, or the worst message half as slow.
+/// - In large pieces: where, without the messages that it may have made the slowest, the highest printed percentile would be
+///   that of half as many messages, or the worst message half as slow.
 pub(super) fn moves(evidence: &Evidence<'_>, taken: LostTime) -> bool {
     let Some(recorded) = evidence.recorded else {
         return percent(taken.total_ns, taken.of_ns) >= OF_A_RATE_PERCENT;

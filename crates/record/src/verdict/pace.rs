@@ -9,9 +9,9 @@ use stats::Histogram;
 /// A message within this of its time is in time, however short the distance: a sleeping sender wakes up some µs late.
 const IN_TIME_NS: u64 = 20_000;
 
-/// Whether messages left when the schedule wanted them to. One a whole distance late is sent in the next one's place: messages go in
-/// clumps, another load than was asked for. That is the sender's doing, but for the time in which the path refused what was sent
-/// ([`model::PacedSample::held`]).
+/// Whether messages left when the schedule wanted them to. One a whole distance late is sent in the next one's place: messages
+/// go in clumps, another load than was asked for. That is the sender's doing, but for the time in which the path refused what
+/// was sent ([`model::PacedSample::held`]).
 pub(super) fn schedule(evidence: &Evidence<'_>, pace: &PaceFigures) -> Option<Finding> {
     let schedule = evidence.recorded?.schedule.as_ref()?;
     let limit_ns = pace.distance_ns.max(IN_TIME_NS);

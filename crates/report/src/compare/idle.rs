@@ -10,8 +10,8 @@ use serde_json::Value;
 /// A median that falls so much under load, with an interval that excludes none, is explained also where it is not tested.
 const FASTER: f64 = 0.9;
 
-/// Cause and remedy where a median falls under load, from the facts of the run of the cells without load. `None` where none falls, ends
-/// spin or CPUs stay awake.
+/// Cause and remedy where a median falls under load, from the facts of the run of the cells without load. `None` where none
+/// falls, ends spin or CPUs stay awake.
 pub(crate) fn faster_under_load(run: &RunInput, comparison: &Comparison) -> Option<String> {
     let (before, after) = (comparison.a.factors.get("load")?, comparison.b.factors.get("load")?);
     let is_faster = |cell: &&CellComparison| {

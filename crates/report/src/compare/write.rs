@@ -171,8 +171,8 @@ fn gate_head(gate: &GateOutcome) -> String {
 
 /// Comparisons as text and files.
 pub trait ComparisonWriter {
-    /// As plain text within `width` columns: of each comparison the first screen, then the details. `all`: every cell's figures, not only
-    /// those of all cells together.
+    /// As plain text within `width` columns: of each comparison the first screen, then the details. `all`: every cell's
+    /// figures, not only those of all cells together.
     fn text(&self, width: usize, all: bool) -> String;
 
     fn markdown(&self) -> String;

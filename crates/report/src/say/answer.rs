@@ -1,5 +1,6 @@
-//! The first screen: what was measured, the few figures that matter, at most five sentences (effects with intervals, what is known of the
-//! cause, how far to trust them), and commands to go on with. Figures are the cells' and the comparisons'; nothing is computed.
+//! The first screen: what was measured, the few figures that matter, at most five sentences (effects with intervals, what is
+//! known of the cause, how far to trust them), and commands to go on with. Figures are the cells' and the comparisons'; nothing
+//! is computed.
 
 mod cause;
 mod effect;

@@ -1,5 +1,5 @@
-//! What the data say beyond the first screen (`answer`): of the probes, above a bare frame (`summary_floors`, which claims nothing), known
-//! changes of the kernel, and findings.
+//! What the data say beyond the first screen (`answer`): of the probes, above a bare frame (`summary_floors`, which claims
+//! nothing), known changes of the kernel, and findings.
 
 use crate::document::Document;
 use crate::say::facts::{Facts, Rule};

@@ -110,8 +110,8 @@ fn context(key: &Key) -> Context {
     Context { probe: key.probe, protocol: key.protocol.clone(), size: key.size, others }
 }
 
-/// The tail of each kernel under load by that without, and its median without load by the fastest's. `varying`: the factors that name
-/// this context; `unit`: what a boot is called.
+/// The tail of each kernel under load by that without, and its median without load by the fastest's. `varying`: the factors
+/// that name this context; `unit`: what a boot is called.
 fn sentence(
     context: &Context,
     varying: &BTreeSet<String>,

@@ -34,8 +34,8 @@ pub(crate) fn fits(size: f64, bold: bool, room: f64) -> impl Fn(&str) -> bool {
     move |text| width(text, size) * by <= room
 }
 
-/// A text in lines that fit: broken between its parts (` · `), else between words. With a number of lines at most, what goes beyond is
-/// shortened; else nothing is cut.
+/// A text in lines that fit: broken between its parts (` · `), else between words. With a number of lines at most, what goes
+/// beyond is shortened; else nothing is cut.
 pub(crate) fn broken(text: &str, fits: impl Fn(&str) -> bool, most: Option<usize>) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut now = String::new();

@@ -1,5 +1,5 @@
-//! Which charts a report has: time and jitter against message size, what a schedule does against rate, and distributions. A cell's label
-//! decides its colour in all of them.
+//! Which charts a report has: time and jitter against message size, what a schedule does against rate, and distributions. A
+//! cell's label decides its colour in all of them.
 
 pub(crate) mod causes;
 pub(crate) mod late;

@@ -1,5 +1,5 @@
-//! Shares of messages against latency, as steps: the share that took longer, logarithmic (the tail), or the share that took no longer,
-//! linear (the distribution function). A tail with fewer than 10 messages beyond is thin: it is chance.
+//! Shares of messages against latency, as steps: the share that took longer, logarithmic (the tail), or the share that took no
+//! longer, linear (the distribution function). A tail with fewer than 10 messages beyond is thin: it is chance.
 
 use super::{Apart, Panel, Picture, Plotted, panels, tip};
 use crate::draw::chart::{Chart, Domain, Dot, Series, Ticks};

@@ -1,5 +1,5 @@
-//! All distributions at the table's message size, a strip each: smallest to largest a thin line, median to p99 a bar, p99.9 a stroke,
-//! the median a dot and the mean a diamond.
+//! All distributions at the table's message size, a strip each: smallest to largest a thin line, median to p99 a bar, p99.9 a
+//! stroke, the median a dot and the mean a diamond.
 
 use super::{Plotted, tip};
 use crate::draw::chart::{Area, Domain, Marks, axis_x, base, sign};
