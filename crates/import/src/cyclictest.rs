@@ -15,9 +15,7 @@ pub(crate) fn parse(lines: &Lines<'_>, hints: &Hints) -> Result<Imported, Proble
     }
     let unit_ns = if hints.nanoseconds { 1 } else { 1000 };
     let mut text = Text::default();
-    for line in &lines.all {
-        text.take(line, unit_ns)?;
-    }
+    lines.all.iter().try_for_each(|line| text.take(line, unit_ns))?;
     let measured = if !text.minima.is_empty() || !text.rows.is_empty() {
         text.histogram(lines, unit_ns)?
     } else if !text.samples.is_empty() {

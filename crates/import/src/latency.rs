@@ -24,9 +24,7 @@ const MODES: [(&str, &str); 6] = [
 
 pub(crate) fn parse(lines: &Lines<'_>, _hints: &Hints) -> Result<Imported, Problem> {
     let mut found = Contents::default();
-    for line in &lines.all {
-        found.take(line)?;
-    }
+    lines.all.iter().try_for_each(|line| found.take(line))?;
     let Some(head) = found.head.take() else {
         return Err(lines.lacks(
             "this is no histogram of latency ('# 00:00:10 (periodic user-mode task, 1000 us period, priority 99)'): run latency with -g FILE",

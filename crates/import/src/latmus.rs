@@ -14,9 +14,7 @@ const STARTED: &str = "test started on:";
 
 pub(crate) fn parse(lines: &Lines<'_>, _hints: &Hints) -> Result<Imported, Problem> {
     let mut found = Contents::default();
-    for line in &lines.all {
-        found.take(line)?;
-    }
+    lines.all.iter().try_for_each(|line| found.take(line))?;
     found.results(lines)
 }
 

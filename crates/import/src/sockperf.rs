@@ -9,9 +9,7 @@ use model::{Finding, FindingId, Latency, LatencyKind, Messages, Probe, Protocol,
 
 pub(crate) fn parse(lines: &Lines<'_>, hints: &Hints) -> Result<Imported, Problem> {
     let mut found = Contents::default();
-    for line in &lines.all {
-        found.take(line)?;
-    }
+    lines.all.iter().try_for_each(|line| found.take(line))?;
     let protocol = hints.protocol.or(found.protocol);
     let size = hints.size.or(found.size);
     let measured = if found.in_log || !found.samples.is_empty() {

@@ -83,9 +83,7 @@ pub(crate) fn write(
         Err(StoreError::DiskFull { .. }) if !given_up.is_empty() => {}
         written => return written.map(|()| None),
     }
-    for name in &given_up {
-        cells.remove(name)?;
-    }
+    given_up.iter().try_for_each(|name| cells.remove(name))?;
     let (names, was) = (given_up.join(" and "), if given_up.len() > 1 { "were" } else { "was" });
     let mut result = files.result.clone();
     let detail = format!("{names} {was} not kept: the disk was full; the figures and the interval log are whole");
@@ -114,9 +112,7 @@ fn write_all(cells: &Folder, index: u32, files: &CellFiles<'_>, to_come: u32) ->
     put(".events.jsonl", &lines("event", &events)?)?;
     // The figures of this cell and of those to come have to fit beside raw samples and captures.
     let others = RESERVE.saturating_add(taken.get().saturating_mul(u64::from(to_come) + 1));
-    for (suffix, text) in files.large() {
-        put_large(cells, index, (suffix, text), others, put)?;
-    }
+    files.large().into_iter().try_for_each(|file| put_large(cells, index, file, others, put))?;
     put(".json", &document)?;
     cells.sync()
 }
@@ -154,11 +150,9 @@ fn intervals(series: &[Series]) -> Vec<Map<String, Value>> {
             row.insert("host".to_owned(), host.into());
             row.insert("at_ns".to_owned(), (place as u64).saturating_mul(interval_ns).into());
             row.insert("interval_ns".to_owned(), interval_ns.into());
-            for one in &group {
-                if let Some(value) = one.values.get(place) {
-                    row.insert(one.quantity.to_string(), (*value).into());
-                }
-            }
+            let values =
+                group.iter().filter_map(|one| Some((one.quantity.to_string(), (*one.values.get(place)?).into())));
+            row.extend(values);
             rows.push(row);
         }
     }
@@ -203,10 +197,8 @@ fn put_large(
     _: u64,
     _: impl Fn(&str, &[u8]) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    match text {
-        None => Ok(()),
-        Some(_) => Err(StoreError::encoding(name(index, suffix), &"raw samples and captures need the feature raw")),
-    }
+    let needed = "raw samples and captures need the feature raw";
+    text.map_or(Ok(()), |_| Err(StoreError::encoding(name(index, suffix), &needed)))
 }
 
 /// The bytes of a file that a worker sent as text, packed where its suffix says so.

@@ -183,12 +183,7 @@ impl<'a, R> CsvColumns<'a, R> {
 
 /// The ids of findings, each once, in the order found.
 fn ids(findings: &[Finding]) -> String {
-    let mut words: Vec<&str> = Vec::new();
-    for finding in findings {
-        let word = finding.id.word();
-        if !words.contains(&word) {
-            words.push(word);
-        }
-    }
-    words.join(" ")
+    let mut seen = BTreeSet::new();
+    let words = findings.iter().map(|finding| finding.id.word()).filter(|word| seen.insert(*word));
+    words.collect::<Vec<_>>().join(" ")
 }

@@ -223,13 +223,6 @@ pub fn one_substrate(runs: &[(String, Substrate)], allowed: &[Substrate]) -> Res
 /// As [`Run::load`], for the first run that cannot be read.
 pub fn load_many<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<Run>, StoreError> {
     let mut seen = BTreeSet::new();
-    let mut runs = Vec::new();
-    for path in paths {
-        let path = path.as_ref();
-        let identity = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        if seen.insert(identity) {
-            runs.push(Run::load(path)?);
-        }
-    }
-    Ok(runs)
+    let identity = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    paths.iter().map(AsRef::as_ref).filter(|path| seen.insert(identity(path))).map(Run::load).collect()
 }

@@ -28,13 +28,11 @@ pub struct WholeRun<'a> {
 pub fn write_whole(parent: &Path, run: WholeRun<'_>) -> Result<PathBuf, StoreError> {
     let mut dir = RunDir::create(parent, &run.document.name, run.document.started_ns)?;
     let path = dir.path().to_owned();
-    match fill(&mut dir, run) {
-        Ok(()) => Ok(path),
-        Err(error) => {
-            let _ = dir.discard();
-            Err(error)
-        }
+    let filled = fill(&mut dir, run);
+    if filled.is_err() {
+        let _ = dir.discard();
     }
+    filled.map(|()| path)
 }
 
 fn fill(dir: &mut RunDir, run: WholeRun<'_>) -> Result<(), StoreError> {
