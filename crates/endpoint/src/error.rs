@@ -33,3 +33,17 @@ pub enum EndpointError {
     #[error("{reason}")]
     Refused { reason: String },
 }
+
+impl EndpointError {
+    /// A step of the server's own failed.
+    pub(crate) fn system<E: Into<io::Error>>(step: &'static str) -> impl Fn(E) -> Self {
+        move |cause| Self::System { step, cause: cause.into() }
+    }
+
+    pub(crate) fn binding(address: SocketAddr) -> impl Fn(io::Error) -> Self {
+        move |cause| match cause.kind() {
+            io::ErrorKind::AddrInUse => Self::InUse { address },
+            _ => Self::Bind { address, cause },
+        }
+    }
+}

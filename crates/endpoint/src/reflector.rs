@@ -11,7 +11,7 @@ use crate::transactions;
 use clock::Clock;
 use flow::PassObserver;
 use model::stream::StreamInterval;
-use model::{EndSpec, Finding, FindingId, FrameBackend, Limits, Protocol, Receive, Role, StampClock, Stamps};
+use model::{EndSpec, Finding, FindingId, Limits, Protocol, Receive, Role, Stamps};
 use net::{DataListener, DataSocket, NetError, PathError, PathOptions};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -86,14 +86,14 @@ pub(crate) struct Reflector {
     commands: Option<mpsc::Sender<StartCommand>>,
     reports: mpsc::Receiver<ReflectorEvent>,
     wake: UnixStream,
-    halt: Arc<Halt>,
+    pub(crate) halt: Arc<Halt>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Reflector {
     /// Starts the thread. Its first report is `Opened` or `Failed`.
     pub(crate) fn start_thread(plan: ReflectorConfig) -> Result<Self, EndpointError> {
-        let system = |step| move |cause| EndpointError::System { step, cause };
+        let system = EndpointError::system::<std::io::Error>;
         let (wake, wake_up) = UnixStream::pair().map_err(system("making a socket pair"))?;
         wake.set_nonblocking(true).map_err(system("preparing a socket pair"))?;
         wake_up.set_nonblocking(true).map_err(system("preparing a socket pair"))?;
@@ -121,11 +121,6 @@ impl Reflector {
             // The thread has given up; its last report has the reason.
             self.halt.leave();
         }
-    }
-
-    /// Ends a size; returns whether the reflector came out of its loop in time.
-    pub(crate) fn halt(&self, timeout: Duration) -> bool {
-        self.halt.halt(timeout)
     }
 
     pub(crate) fn next_event(&mut self) -> Option<ReflectorEvent> {
@@ -303,12 +298,14 @@ fn run(plan: ReflectorConfig, orders: &mpsc::Receiver<StartCommand>, link: &Sess
             tag: tag.and_then(|tag| wanted_tag(size as usize, tag)),
         };
         let options = link.path_options(&request.end, clock);
-        let dropped = data.dropped();
+        let dropped = data.socket().and_then(DataSocket::dropped).unwrap_or(0);
+        let socket = data.socket().filter(|_| one_call_a_message);
+        let descriptor = socket.map(|socket| socket.as_fd().as_raw_fd());
         let loop_ = ReflectLoop {
             shape,
             pace: RateLimiter::new(clock, max_rate_pps, request.pings),
             buffer: &mut buffer,
-            around: link.around(&request.end, (size, data.descriptor().filter(|_| one_call_a_message)), &mut observers),
+            around: link.around(&request.end, (size, descriptor), &mut observers),
         };
         let outcome = match (&mut data, &request.pace) {
             (DataPath::Socket(socket), Some(asked)) => answer(socket, asked, loop_, (clock, max_rate_pps), &options)?,
@@ -318,9 +315,10 @@ fn run(plan: ReflectorConfig, orders: &mpsc::Receiver<StartCommand>, link: &Sess
             }
         };
         let mut report = summary(outcome, &notes, clock);
-        report.stamps = data.stamp_clock();
-        report.frame_backend = data.frame_backend();
-        report.counters.socket_overflow += u64::from(data.dropped().saturating_sub(dropped));
+        if let Some(socket) = data.socket() {
+            (report.stamps, report.frame_backend) = (socket.stamp_clock(), socket.frame_backend());
+            report.counters.socket_overflow += u64::from(socket.dropped().unwrap_or(0).saturating_sub(dropped));
+        }
         observers.judge(&mut report, &[]);
         link.report(ReflectorEvent::Stopped(Box::new(report)));
         if link.halt.is_over() {
@@ -333,13 +331,10 @@ fn run(plan: ReflectorConfig, orders: &mpsc::Receiver<StartCommand>, link: &Sess
 pub(crate) fn summary(mut outcome: SizeOutcome, notes: &[Finding], clock: Clock) -> StopReport {
     let mut notes = notes.to_vec();
     notes.append(&mut outcome.report.notes);
-    match outcome.broken {
-        // An initiator that closes its data connection first does so because it is done or broken itself: it knows.
-        None | Some(PathError::Closed) => {}
-        Some(error) => {
-            let detail = format!("the reflector's data path broke: {error}");
-            notes.push(Finding::at(FindingId::PathBroken, Role::Reflector, detail));
-        }
+    // An initiator that closes its data connection first does so because it is done or broken itself: it knows.
+    if let Some(error) = outcome.broken.filter(|error| *error != PathError::Closed) {
+        let detail = format!("the reflector's data path broke: {error}");
+        notes.push(Finding::at(FindingId::PathBroken, Role::Reflector, detail));
     }
     StopReport {
         received: outcome.counts.received,
@@ -355,33 +350,9 @@ pub(crate) fn summary(mut outcome: SizeOutcome, notes: &[Finding], clock: Clock)
 }
 
 impl DataPath {
-    fn descriptor(&self) -> Option<RawFd> {
-        match self {
-            Self::Socket(socket) => Some(socket.as_fd().as_raw_fd()),
-            Self::Transactions { .. } => None,
-        }
-    }
-
-    fn stamp_clock(&self) -> Option<StampClock> {
-        match self {
-            Self::Socket(socket) => socket.stamp_clock(),
-            Self::Transactions { .. } => None,
-        }
-    }
-
-    fn frame_backend(&self) -> Option<FrameBackend> {
-        match self {
-            Self::Socket(socket) => socket.frame_backend(),
-            Self::Transactions { .. } => None,
-        }
-    }
-
-    /// Datagrams that the socket dropped so far for want of buffer.
-    fn dropped(&self) -> u32 {
-        match self {
-            Self::Socket(socket) => socket.dropped().unwrap_or(0),
-            Self::Transactions { .. } => 0,
-        }
+    /// The only socket that carries messages.
+    fn socket(&self) -> Option<&DataSocket> {
+        if let Self::Socket(socket) = self { Some(socket) } else { None }
     }
 }
 

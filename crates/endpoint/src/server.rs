@@ -120,14 +120,10 @@ impl Endpoint {
         if key.is_none() && !is_closed(wanted.ip(), lab) {
             return Err(EndpointError::KeyNeeded { address: wanted });
         }
-        let listener = TcpListener::bind(wanted).map_err(|cause| match cause.kind() {
-            io::ErrorKind::AddrInUse => EndpointError::InUse { address: wanted },
-            _ => EndpointError::Bind { address: wanted, cause },
-        })?;
-        let system = |step| move |cause| EndpointError::System { step, cause };
-        let address = listener.local_addr().map_err(system("reading the bound address"))?;
+        let listener = TcpListener::bind(wanted).map_err(EndpointError::binding(wanted))?;
+        let address = listener.local_addr().map_err(EndpointError::system("reading the bound address"))?;
         // A client may hang up between poll and accept; then accept must not wait for the next one.
-        listener.set_nonblocking(true).map_err(system("making the listener non-blocking"))?;
+        listener.set_nonblocking(true).map_err(EndpointError::system("making the listener non-blocking"))?;
         Ok(Self { listener, address, shared: Arc::new(Shared::new(task.limits.clone(), key, lab)?), once: false })
     }
 
@@ -195,16 +191,12 @@ impl Endpoint {
                     let any = |fd: &PollFd<'_>| fd.any().unwrap_or(false);
                     let [listener, stopping, pending @ ..] = waiting.as_slice() else { continue };
                     if !any(stopping) {
-                        return Ok(Some(Readiness {
-                            listener: any(listener),
-                            pending: pending.iter().map(any).collect(),
-                        }));
+                        let pending = pending.iter().map(any).collect();
+                        return Ok(Some(Readiness { listener: any(listener), pending }));
                     }
                 }
                 Err(Errno::EINTR) => {}
-                Err(errno) => {
-                    return Err(EndpointError::System { step: "waiting for clients", cause: errno.into() });
-                }
+                Err(errno) => return Err(EndpointError::system("waiting for clients")(errno)),
             }
         }
     }

@@ -135,10 +135,8 @@ pub(crate) fn machine(network: bool, shared: &Shared) -> Result<ServerSession, E
 /// Random bytes of the system.
 fn random<const N: usize>() -> Result<[u8; N], EndpointError> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|error| EndpointError::System {
-        step: "drawing random bytes",
-        cause: std::io::Error::other(error.to_string()),
-    })?;
+    let drawn = getrandom::fill(&mut bytes).map_err(|error| std::io::Error::other(error.to_string()));
+    drawn.map_err(EndpointError::system("drawing random bytes"))?;
     Ok(bytes)
 }
 
@@ -289,7 +287,7 @@ impl<C: Connection> Session<'_, C> {
             }
             ServerEvent::Stop => {
                 let Some(reflector) = &self.reflector else { return Err(SessionEnd::Gone) };
-                if !reflector.halt(HALT) {
+                if !reflector.halt.halt(HALT) {
                     let reason = "its reflector did not come to a stop within 5 s".to_owned();
                     return Err(SessionEnd::Refuse(RefuseCode::Failed, reason));
                 }
@@ -329,7 +327,8 @@ impl<C: Connection> Session<'_, C> {
             },
         };
         let token = random().map_err(|error| SessionEnd::Refuse(RefuseCode::Failed, error.to_string()))?;
-        let notes = self.notes();
+        let unlocked = self.shared.unlocked.iter();
+        let notes = unlocked.map(|why| Finding::at(FindingId::MemoryNotLocked, Role::Reflector, why.clone())).collect();
         if let Some(cpu) = request.end.cpu {
             // This thread must not wait behind a reflector that spins in a real-time class.
             let _ = task::set_affinity(&task::housekeeping_cpus(Some(cpu)));
@@ -344,11 +343,6 @@ impl<C: Connection> Session<'_, C> {
             Err(error) => return refuse(RefuseCode::Failed, error.to_string()),
         }
         Ok(())
-    }
-
-    fn notes(&self) -> Vec<Finding> {
-        let note = |why: &String| Finding::at(FindingId::MemoryNotLocked, Role::Reflector, why.clone());
-        self.shared.unlocked.iter().map(note).collect()
     }
 
     fn handle_reports(&mut self) -> Result<(), SessionEnd> {
@@ -389,8 +383,7 @@ pub(crate) fn run_inherited(
     shared: &Shared,
     stop: &Stop,
 ) -> Result<(), EndpointError> {
-    control
-        .set_write_timeout(Some(WRITE))
-        .map_err(|cause| EndpointError::System { step: "preparing the inherited control socket", cause })?;
+    let step = "preparing the inherited control socket";
+    control.set_write_timeout(Some(WRITE)).map_err(EndpointError::system(step))?;
     run(control, ClientConnection::Inherited(Some(data)), machine(false, shared)?, shared, stop)
 }

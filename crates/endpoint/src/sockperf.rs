@@ -99,22 +99,16 @@ impl SockperfServer {
         if !is_open && !is_closed(address.ip(), lab) {
             return Err(EndpointError::OpenToOthers { address });
         }
-        let failed = |address: SocketAddr| {
-            move |cause: io::Error| match cause.kind() {
-                ErrorKind::AddrInUse => EndpointError::InUse { address },
-                _ => EndpointError::Bind { address, cause },
-            }
-        };
-        let system = |step| move |cause| EndpointError::System { step, cause };
+        let system = EndpointError::system::<io::Error>;
         let mut tries = 0;
         let (listener, datagrams, address) = loop {
             tries += 1;
-            let listener = TcpListener::bind(address).map_err(failed(address))?;
+            let listener = TcpListener::bind(address).map_err(EndpointError::binding(address))?;
             let bound = listener.local_addr().map_err(system("reading the bound address"))?;
             match UdpSocket::bind(bound) {
                 Ok(datagrams) => break (listener, datagrams, bound),
                 Err(_) if address.port() == 0 && tries < TRIES => {}
-                Err(cause) => return Err(failed(bound)(cause)),
+                Err(cause) => return Err(EndpointError::binding(bound)(cause)),
             }
         };
         listener.set_nonblocking(true).map_err(system("making the listener non-blocking"))?;
@@ -132,7 +126,7 @@ impl SockperfServer {
     /// # Errors
     /// [`EndpointError::System`] when waiting fails. What a client does never ends it.
     pub fn serve(&self, stop: &Stop) -> Result<(), EndpointError> {
-        self.answer(stop).map_err(|errno| EndpointError::System { step: "waiting for clients", cause: errno.into() })
+        self.answer(stop).map_err(EndpointError::system("waiting for clients"))
     }
 
     fn answer(&self, stop: &Stop) -> Result<(), Errno> {

@@ -22,8 +22,7 @@ impl Stop {
     /// # Errors
     /// [`EndpointError::System`] when no socket pair can be made.
     pub fn new() -> Result<Self, EndpointError> {
-        let (write, read) =
-            UnixStream::pair().map_err(|cause| EndpointError::System { step: "making a socket pair", cause })?;
+        let (write, read) = UnixStream::pair().map_err(EndpointError::system("making a socket pair"))?;
         Ok(Self(Arc::new(Inner { write: Mutex::new(Some(write)), read })))
     }
 

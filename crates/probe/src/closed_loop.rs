@@ -17,6 +17,7 @@ use model::{Finding, FindingId, PeerProgram, ProbeSpec, Role};
 use net::icmp::EchoSocket;
 use net::{Fallback, PathOptions, PathVisitor, TransactionClient};
 use record::{Recorder, RecorderConfig};
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::time::Duration;
 use task::{Interrupter, Progress, Watchdog};
 use wire::Tier;
@@ -79,7 +80,8 @@ impl Engine for ClosedLoop<'_> {
             ended = session.as_mut().and_then(Session::ended);
             ended.is_some()
         };
-        let dropped_before = data_path.dropped();
+        let dropped = |path: &DataPath| path.socket().and_then(net::DataSocket::dropped).map_or(0, u64::from);
+        let dropped_before = dropped(data_path);
         let visitor = SizeLoop {
             spec,
             clock: self.clock,
@@ -87,7 +89,7 @@ impl Engine for ClosedLoop<'_> {
             recorder: &mut recorder,
             live: context.live.is_some().then(|| &*context.progress),
             size,
-            socket: data_path.descriptor(),
+            socket: data_path.socket().map(|socket| socket.as_fd().as_raw_fd()),
             observers,
             began: 0,
             width_percent: None,
@@ -103,7 +105,7 @@ impl Engine for ClosedLoop<'_> {
         let (mut done, fallback) = run_on_path(spec, data_path, &options, size, visitor)?;
         self.number = rounds.next_number;
         let mut own = std::mem::take(&mut done.own);
-        own.counters.socket_overflow = data_path.dropped().saturating_sub(dropped_before);
+        own.counters.socket_overflow = dropped(data_path).saturating_sub(dropped_before);
         if pass.first {
             self_cost.startup_ns = Some(driver::startup_ns(context, self.clock, done.first_message));
         }

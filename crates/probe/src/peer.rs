@@ -8,7 +8,6 @@ use model::worker::{ProbeTask, Target};
 use model::{EndSpec, Probe, ProbeSpec, SocketSpec};
 use net::{DataSocket, NetError};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
 use std::time::Duration;
 use wire::{Key, OpenRequest, Opened, PaceRequest, data};
 
@@ -36,20 +35,9 @@ pub(crate) struct Peer {
 }
 
 impl DataPath {
-    /// The only descriptor that carries messages.
-    pub(crate) fn descriptor(&self) -> Option<RawFd> {
-        match self {
-            Self::Data(socket) => Some(socket.as_fd().as_raw_fd()),
-            Self::ConnectEach(_) | Self::Echo(_) => None,
-        }
-    }
-
-    /// Datagrams that our socket dropped so far for want of room.
-    pub(crate) fn dropped(&self) -> u64 {
-        match self {
-            Self::Data(socket) => socket.dropped().map_or(0, u64::from),
-            Self::ConnectEach(_) | Self::Echo(_) => 0,
-        }
+    /// The only socket that carries messages.
+    pub(crate) fn socket(&self) -> Option<&DataSocket> {
+        if let Self::Data(socket) = self { Some(socket) } else { None }
     }
 }
 
