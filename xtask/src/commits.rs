@@ -5,7 +5,6 @@ use anyhow::{Result, bail};
 
 /// How many commits are looked at. Older ones are what they are.
 const LATEST: &str = "-30";
-/// Longest subject, in characters.
 const SUBJECT: usize = 72;
 
 /// Refuses a history that does not keep to CONTRIBUTING.md; passes, with a line, where git shows none (an archive).

@@ -5,7 +5,6 @@ use anyhow::Result;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Files with more lines than these are named.
 const LONG: usize = 600;
 
 /// Lines of Rust that are not empty, of all files that git knows, with comments, without tests: the folders `tests`, `fuzz`

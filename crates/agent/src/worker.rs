@@ -73,12 +73,10 @@ pub(crate) enum Phase {
     Ended,
 }
 
-/// A worker process and its reports so far.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) role: Role,
     pub(crate) phase: Phase,
-    /// When the agent loses its patience.
     pub(crate) deadline: Option<Instant>,
     pub(crate) started: Instant,
     pub(crate) measured: Vec<Vec<u8>>,
@@ -215,7 +213,6 @@ impl Worker {
         self.end = Some(format!("the {} {}{said}", self.role.word(), describe(status)));
     }
 
-    /// Whether it ended with status 0.
     pub(crate) fn ended_well(&self) -> bool {
         self.well
     }

@@ -84,7 +84,6 @@ pub(crate) fn clear(path: &Path) -> Result<(), GuestError> {
     }
 }
 
-/// The files of a folder whose names are wanted.
 pub(crate) fn files_in(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, GuestError> {
     let entries = std::fs::read_dir(folder).map_err(GuestError::file("list", folder))?;
     let found = entries.flatten().map(|entry| entry.path());
@@ -128,7 +127,6 @@ impl<'a> Apt<'a> {
         Ok(Self { options, folder: work })
     }
 
-    /// What a package depends on, in the order of its list.
     pub(crate) fn depends(&self, package: &str) -> Result<Vec<String>, GuestError> {
         let told = self.run("apt-cache", &["depends", "--important", package])?;
         Ok(told.lines().filter_map(|line| line.trim().strip_prefix("Depends: ")).map(str::to_owned).collect())
@@ -161,7 +159,6 @@ fn run(launch: Launch, what: &str) -> Result<String, GuestError> {
     GuestError::failed(format!("{what}: {}", said.unwrap_or("failed without a word")))
 }
 
-/// Whether a program of this name can be started.
 pub(crate) fn is_on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())

@@ -6,7 +6,6 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// Lines of the console in an error.
 const CONSOLE_LINES: usize = 3;
 /// Bytes at the end of a console in which they, and the line of a panic, are looked for.
 pub(crate) const TAIL: usize = 1 << 20;
@@ -58,7 +57,6 @@ pub(crate) fn plain(text: &str) -> String {
     out
 }
 
-/// The end of a file that may be large.
 pub(crate) fn tail(path: &Path) -> String {
     let read = || {
         let mut file = File::open(path)?;

@@ -5,7 +5,6 @@ use host::knob::TaskKey;
 use std::path::Path;
 use task::{Keeper, Launch, LongWait, OwnFolder, remove_unowned};
 
-/// Prefix of the folders' names.
 const PREFIX: &str = "windhover-guest-";
 
 /// A folder that goes with the value, and with the calling process when that is killed.

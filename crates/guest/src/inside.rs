@@ -41,7 +41,6 @@ const WORDS: [(&str, &str); 3] = [(HOSTS, "--hosts"), (FIRST, "--first"), (PORTS
 pub(crate) const HOSTS: &str = "windhover.hosts";
 pub(crate) const FIRST: &str = "windhover.first";
 pub(crate) const PORTS: &str = "windhover.ports";
-/// Programs are looked for here.
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 /// How often an agent's port is looked at while the host side has it closed.
 const LOOK: Duration = Duration::from_millis(100);

@@ -20,7 +20,6 @@ use task::{Child, Launch, Stream};
 #[cfg(test)]
 mod tests;
 
-/// What KVM is opened by.
 const KVM: &str = "/dev/kvm";
 /// How long QEMU may take to make its sockets.
 const SOCKETS: Duration = Duration::from_secs(20);
@@ -407,7 +406,6 @@ fn ended(what: &str, qemu: &mut Child, folder: &Path) -> String {
     format!("{what}{how}{}", last_lines(folder))
 }
 
-/// What QEMU is started with.
 fn arguments(spec: &GuestSpec, kernel: &Path, image: &Path, folder: &Path) -> Vec<String> {
     let mode = rule(spec.mode);
     let mut arguments: Vec<String> = ["-machine", "q35", "-nodefaults", "-no-user-config", "-display", "none"]

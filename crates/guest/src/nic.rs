@@ -6,7 +6,6 @@ pub(crate) struct NicRule {
     nic: GuestNic,
     /// What QEMU calls it.
     pub(crate) device: &'static str,
-    /// The module of the kernel that drives it.
     pub(crate) module: &'static str,
 }
 

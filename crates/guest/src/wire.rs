@@ -5,7 +5,6 @@ use crate::emulator::option_value;
 use crate::inside::PORTS;
 use std::path::Path;
 
-/// The driver of the device.
 const DRIVER: &str = "virtio_net";
 /// What Linux calls the first network device without a rule that renames it.
 const DEVICE: &str = "eth0";

@@ -91,7 +91,6 @@ impl Ethtool {
         Some(words[1] != 0)
     }
 
-    /// Speed in Mbit/s.
     pub(crate) fn speed(&self, device: &str) -> Option<u32> {
         let mut words = [0_u32; 11];
         words[0] = GSET;
@@ -123,7 +122,6 @@ impl Ethtool {
         Ok(self.features(device).and_then(|features| features.get(name).copied()))
     }
 
-    /// Switches one feature by the kernel's name.
     pub(crate) fn set_feature(&self, device: &str, name: &str, on: bool) -> io::Result<()> {
         let refused = || io::Error::from_raw_os_error(libc::EOPNOTSUPP);
         let (count, strings) = self.feature_names(device)?.ok_or_else(refused)?;

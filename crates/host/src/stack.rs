@@ -10,7 +10,6 @@ use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// Prefixes of the variables that preloaded stacks read.
 const PREFIXES: [&str; 8] = ["EF_", "VMA_", "XLIO_", "ONLOAD_", "SFNT_", "ZF_", "EXASOCK_", "LIBVMA_"];
 
 /// Whether a variable belongs to a preloaded network stack or selects one.

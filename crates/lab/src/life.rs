@@ -282,7 +282,6 @@ fn remove(registry: &Registry, _lock: &Lock, record: &LabRecord) -> Result<(), L
     registry.forget(&record.name)
 }
 
-/// Removes the namespaces of a lab's name and sets its record aside.
 fn remove_damaged(registry: &Registry, _lock: &Lock, name: &str, why: &str) -> Result<(), LabError> {
     let here = std::process::id();
     let names = std::fs::read_dir(NETNS_FOLDER).into_iter().flatten().flatten();

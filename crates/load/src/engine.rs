@@ -21,7 +21,6 @@ const BUILD_JOBS: u32 = 11;
 /// Between two looks at the samples.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What the threads of a load share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) cpus: CpuList,

@@ -32,7 +32,6 @@ impl LoadError {
         }
     }
 
-    /// A thread that could not be started.
     #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
     pub(crate) fn thread(cause: io::Error) -> Self {
         Self::Failed(format!("a thread of the load cannot be started: {cause}; use fewer jobs"))
@@ -48,7 +47,6 @@ impl LoadError {
         Self::Failed(format!("/proc/stat cannot be used: {why}; loads need procfs"))
     }
 
-    /// A thread of the load that panicked.
     pub(crate) fn broken() -> Self {
         Self::Failed("a thread of the load broke off; this is a defect, please report it".to_owned())
     }

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Distance of samples.
 pub(crate) const INTERVAL_NS: u64 = 100_000_000;
 
 /// One look: sums since the start of the load, or of the machine.

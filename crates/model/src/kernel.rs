@@ -37,11 +37,8 @@ enum Operand {
     None,
     /// One of these words.
     Word(&'static [&'static str]),
-    /// A kernel's name, or the absolute path of its file.
     NameOrPath,
-    /// The absolute path of a kernel's file.
     Path,
-    /// The id of a boot entry.
     Entry,
 }
 

@@ -17,7 +17,6 @@ words! {
 
 /// What is known of a server of another tool.
 struct Traits {
-    /// The port that it has by default.
     port: u16,
     probes: &'static [Probe],
     protocols: &'static [Protocol],

@@ -28,7 +28,6 @@ pub(crate) fn scope_of(address: SocketAddr) -> u32 {
     }
 }
 
-/// bind(2).
 pub(crate) fn bind(fd: RawFd, address: SocketAddr, protocol: &'static str) -> Result<(), NetError> {
     sys::bind(fd, RawAddress::new(address).as_bytes()).map_err(|cause| match cause.raw_os_error() {
         Some(libc::EADDRINUSE) => NetError::InUse { protocol, address },

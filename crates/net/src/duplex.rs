@@ -74,7 +74,6 @@ pub trait Inbox: Send {
 
 /// Loops that are compiled for each kind of way.
 pub trait DuplexVisitor {
-    /// What the loops return.
     type Output;
 
     fn visit<O: Outbox, I: Inbox>(self, outbox: &mut O, inbox: &mut I) -> Self::Output;

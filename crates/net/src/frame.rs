@@ -21,7 +21,6 @@ use xsk::{Addresses, Backend, Interface, Port, Protocol, XskError};
 
 const MAC_HEADER: usize = 14;
 const UDP_HEADER: usize = 8;
-/// The number of UDP among IP's protocols.
 const UDP: u8 = 17;
 /// How long a neighbour may take to answer: the kernel asks three times, a second apart. The control connection has usually
 /// found it already.

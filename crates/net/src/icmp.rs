@@ -215,7 +215,6 @@ fn receive_ttl(fd: c_int, v6: bool) {
     };
 }
 
-/// The identifier that the kernel gave a ping socket.
 fn identifier(fd: c_int) -> Result<u16, NetError> {
     let failed = |cause| NetError::ReadOut { what: "the ping socket's identifier", cause };
     let mut own = RawAddress::EMPTY;

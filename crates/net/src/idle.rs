@@ -11,7 +11,6 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 /// Open descriptors that nothing ever arrives at; closed when dropped.
 #[derive(Debug)]
 pub(crate) struct Idle {
-    /// Put into the set.
     watched: Vec<OwnedFd>,
     /// Their other ends, kept open so that the watched ones do not become ready.
     _others: Vec<OwnedFd>,

@@ -10,7 +10,6 @@ const SOCK_DCCP: c_int = 6;
 /// SCTP_NODELAY of linux/sctp.h.
 const SCTP_NODELAY: c_int = 3;
 
-/// What socket(2) takes for a protocol.
 struct Row {
     name: &'static str,
     /// The name over IPv4 and IPv6, in errors.

@@ -12,7 +12,6 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-/// The longest message in bytes.
 pub(crate) const LONGEST: usize = 65_504;
 /// Messages on the way in one direction; a sender that is further ahead waits.
 const SLOTS: u32 = 16;

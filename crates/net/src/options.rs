@@ -45,7 +45,6 @@ pub(crate) fn int(fd: RawFd, level: c_int, name: c_int, option: &'static str, va
     })
 }
 
-/// SO_BINDTODEVICE (socket(7)).
 pub(crate) fn bind_device(fd: RawFd, device: &str) -> Result<(), NetError> {
     let failed = |cause| NetError::Device { device: device.to_owned(), cause };
     // IFNAMSIZ with the closing 0.

@@ -98,7 +98,6 @@ pub struct PathOptions<'a> {
 
 /// A loop that is compiled for each kind of path.
 pub trait PathVisitor {
-    /// What the loop returns.
     type Output;
 
     fn visit<P: Path>(self, path: &mut P) -> Self::Output;

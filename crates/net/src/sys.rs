@@ -94,14 +94,12 @@ pub(crate) fn domain(v6: bool) -> c_int {
     if v6 { libc::AF_INET6 } else { libc::AF_INET }
 }
 
-/// socket(2) with SOCK_CLOEXEC.
 pub(crate) fn socket(domain: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
     // SAFETY: no pointers.
     let fd = unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) };
     own(fd)
 }
 
-/// Takes a descriptor that a call has just returned.
 pub(crate) fn own(fd: c_int) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(last());
@@ -199,7 +197,6 @@ pub(crate) fn set_nonblocking(fd: RawFd, on: bool) -> io::Result<()> {
     if done < 0 { Err(last()) } else { Ok(()) }
 }
 
-/// A pipe: read end, write end, both close-on-exec.
 pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(nix::unistd::pipe2(OFlag::O_CLOEXEC)?)
 }

@@ -145,7 +145,6 @@ impl Waited<'_> {
     }
 }
 
-/// Receive calls that do not wait, in a loop.
 pub(crate) struct Spin<'a> {
     patience: Patience<'a>,
 }
@@ -224,7 +223,6 @@ fn receive_when_ready<T: Transport>(
     }
 }
 
-/// poll(2) on the data socket and the idle descriptors.
 pub(crate) struct Poll<'a> {
     set: Vec<libc::pollfd>,
     stop: &'a AtomicBool,
@@ -245,7 +243,6 @@ impl Waiter for Poll<'_> {
     }
 }
 
-/// select(2) on the data socket and the idle descriptors.
 pub(crate) struct Select<'a> {
     all: libc::fd_set,
     limit: c_int,
@@ -290,7 +287,6 @@ impl Waiter for Select<'_> {
     }
 }
 
-/// A set of epoll(7) with the idle descriptors in it.
 #[derive(Debug)]
 pub(crate) struct EpollSet(OwnedFd);
 

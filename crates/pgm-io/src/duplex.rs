@@ -39,7 +39,6 @@ impl PgmSocket {
     }
 }
 
-/// The sending half.
 struct Out<'a> {
     shared: &'a Shared,
     /// The message that a signal interrupted: it is in the window already.
@@ -100,7 +99,6 @@ fn wait_until(shared: &Shared, until_ns: u64) {
     }
 }
 
-/// The receiving half.
 struct In<'a> {
     shared: &'a Shared,
     receiving: &'a mut Receiving,

@@ -4,7 +4,6 @@
 use crate::PgmIoError;
 use std::fs::read_to_string;
 
-/// Checks that this much memory is available.
 pub(crate) fn check(need_bytes: u64) -> Result<(), PgmIoError> {
     let refused =
         |free_bytes| PgmIoError::Memory { need_mib: need_bytes.div_ceil(1 << 20), free_mib: free_bytes >> 20 };

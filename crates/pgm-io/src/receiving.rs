@@ -224,7 +224,6 @@ impl Receiving {
         self.events.pop_front()
     }
 
-    /// Forgets events that the caller does not take.
     pub(crate) fn drop_events(&mut self) {
         self.events.clear();
     }
@@ -320,7 +319,6 @@ impl Receiving {
         self.next(shared, true, buffer)
     }
 
-    /// The next message among what was received.
     #[inline]
     fn next(&mut self, shared: &Shared, deliver: bool, buffer: &mut [u8]) -> Result<Option<Delivered>, PathError> {
         loop {
@@ -407,7 +405,6 @@ impl Receiving {
         Ok(true)
     }
 
-    /// Events of the engine into the log, and to the caller by hand.
     #[inline]
     fn collect(&mut self, now: u64) {
         while let Some(event) = self.receiver.as_mut().and_then(Receiver::poll_event) {
@@ -441,7 +438,6 @@ impl Receiving {
         Ok(due.min(shared.due_ns()))
     }
 
-    /// The receiver's timers, and what it wants to send: NAKs and SPMRs.
     fn timeout(&mut self, shared: &Shared, now: u64) -> Result<(), PathError> {
         let Some(receiver) = &mut self.receiver else { return Ok(()) };
         receiver.handle_timeout(now);
@@ -483,7 +479,6 @@ impl Receiving {
         Ok(())
     }
 
-    /// The next message in order.
     #[inline]
     fn deliver(&mut self, shared: &Shared, buffer: &mut [u8]) -> Option<Delivered> {
         let message = self.receiver.as_mut()?.next_message(buffer)?;

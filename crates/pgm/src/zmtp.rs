@@ -9,7 +9,6 @@
 const NONE: u16 = 0xffff;
 /// The length does not fit into one byte.
 const LONG: u8 = 0xff;
-/// Another frame follows.
 const MORE: u8 = 1;
 /// Most frames of a message.
 const MOST_FRAMES: usize = 1 << 16;

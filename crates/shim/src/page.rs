@@ -21,7 +21,6 @@ static WORDS: AtomicPtr<Words> = AtomicPtr::new((&raw const LOCAL).cast_mut());
 static PARENTS: AtomicPtr<Words> = AtomicPtr::new(std::ptr::null_mut());
 /// This process, as far as it came here by fork: a child of vfork still sees its parent's.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
-/// Whether a file was made, or tried.
 static MADE: AtomicBool = AtomicBool::new(false);
 
 #[inline(always)]

@@ -69,7 +69,6 @@ pub(crate) fn spinners() -> u32 {
     SPINNERS.load(Relaxed)
 }
 
-/// Whether a socket that cannot be accelerated ends the process.
 pub(crate) fn requires() -> bool {
     REQUIRES.load(Relaxed)
 }
@@ -84,7 +83,6 @@ pub(crate) fn uses_stack() -> bool {
     STACK.load(Relaxed)
 }
 
-/// How frames get past the kernel, where that was chosen.
 pub(crate) fn backend() -> Option<xsk::Backend> {
     let number = (BACKEND.load(Relaxed) as usize).checked_sub(1)?;
     xsk::Backend::ALL.get(number).copied()

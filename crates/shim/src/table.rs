@@ -27,7 +27,6 @@ pub(crate) fn open(fd: c_int, flags: u32) {
     show(fd, &TABLE.open(fd, flags));
 }
 
-/// Shows a change in the status page.
 pub(crate) fn show(fd: c_int, shown: &Shown<'_>) {
     if shown.is_too_large {
         page::fall_back(None, Reason::LargeDescriptor);

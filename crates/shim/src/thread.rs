@@ -62,7 +62,6 @@ pub(crate) fn id() -> c_int {
     unsafe { libc::gettid() }
 }
 
-/// CPUs that this process may run on.
 pub(crate) fn cpus() -> u32 {
     // SAFETY: a set of CPUs is plain bits, and the kernel writes no more than its size.
     let count = unsafe {

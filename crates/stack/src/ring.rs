@@ -111,7 +111,6 @@ impl Ring {
         length
     }
 
-    /// All bytes, in the two pieces in which they lie.
     pub(crate) fn slices(&self) -> (&[u8], &[u8]) {
         if self.length == 0 {
             return (&[], &[]);

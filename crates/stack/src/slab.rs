@@ -48,7 +48,6 @@ impl<T> Slab<T> {
         self.places.get_mut(key.index as usize).filter(|place| place.generation == key.generation)?.value.as_mut()
     }
 
-    /// What is at this place now.
     pub(crate) fn at(&mut self, index: u32) -> Option<&mut T> {
         self.places.get_mut(index as usize)?.value.as_mut()
     }

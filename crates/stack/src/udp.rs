@@ -192,7 +192,6 @@ pub(crate) fn parse(payload: &[u8]) -> Option<(u16, u16, &[u8], bool)> {
     Some((u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1]), data, [c0, c1] != [0, 0]))
 }
 
-/// The longest payload for an MTU.
 pub(crate) fn longest(mtu: u16, is_v4: bool) -> u32 {
     let headers = long(HEADER) + if is_v4 { 20 } else { 40 };
     u32::from(mtu).saturating_sub(headers)

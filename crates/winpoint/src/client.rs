@@ -38,13 +38,11 @@ pub fn resolve(text: &str) -> Result<SocketAddr, WinpointError> {
     found.next().ok_or_else(|| failed(ErrorKind::NotFound.into()))
 }
 
-/// An open control session with its proved data path.
 pub(crate) struct Peer {
     control: Control,
     /// What the reflector's owner allows, in messages a second.
     pub(crate) max_rate_pps: u32,
     pub(crate) data: DataPath,
-    /// The session's tag.
     pub(crate) tag: u64,
     /// The reflector's data address, and ours.
     pub(crate) remote: SocketAddr,

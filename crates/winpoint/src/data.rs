@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 /// How long one blocking receive call waits before the caller looks around.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
-/// How long a TCP connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
 /// A peer that takes nothing for so long is gone, or means no good.
 const STUCK: Duration = Duration::from_secs(5);
@@ -102,7 +101,6 @@ impl DataPath {
         }
     }
 
-    /// What repairs cost the message that came last.
     pub(crate) fn repaired(&self) -> Repaired {
         if let Socket::Pgm(conversation) = &self.socket { conversation.repaired } else { Repaired::default() }
     }

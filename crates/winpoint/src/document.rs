@@ -16,7 +16,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use store::WholeRun;
 use wire::StopReport;
 
-/// The tool's name in results.
 const TOOL: &str = "winpoint";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 

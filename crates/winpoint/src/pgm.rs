@@ -21,7 +21,6 @@ use std::time::{Duration, Instant};
 use wire::pgm::events::{EventKind, EventNote, Notes, Numbers};
 use wire::{FarRepair, PgmFarEnd, Tier};
 
-/// The longest datagram of UDP.
 const MOST_BYTES: usize = 1 << 16;
 /// Buffers of the socket: what comes while a repair is waited for.
 const BUFFER_BYTES: usize = 4 << 20;
@@ -107,7 +106,6 @@ struct Machines {
     unsent: u64,
 }
 
-/// The engines' time.
 fn now_ns() -> u64 {
     platform::tick_rate().ns(platform::ticks())
 }

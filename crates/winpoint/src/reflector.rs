@@ -24,7 +24,6 @@ const SERVE: Duration = Duration::from_millis(2);
 const CLOSE: Duration = Duration::from_millis(300);
 /// Messages between two looks at the halt flag where none has to be waited for.
 const BATCH: u32 = 1024;
-/// Where a message's tag is.
 const TAG: std::ops::Range<usize> = 8..16;
 
 pub(crate) struct Order {

@@ -118,7 +118,6 @@ impl<R: Role> Session<R> {
         SessionError::OutOfOrder { message, state: self.state.words::<R>() }
     }
 
-    /// Sends a message, called `what` in errors.
     pub(crate) fn send(&mut self, message: &impl Serialize, what: &'static str) -> Result<(), SessionError> {
         let frame = self.encoder.encode(&to_payload(message, what)?)?;
         self.transmits.push_back(frame);

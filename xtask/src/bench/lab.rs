@@ -10,9 +10,7 @@ use std::time::Duration;
 pub(crate) struct Lab {
     /// Words of command lines that stand for programs.
     programs: Vec<(&'static str, PathBuf)>,
-    /// IPv4 addresses of hosts `a` and `b`.
     addresses: [String; 2],
-    /// Their network devices.
     devices: [String; 2],
     /// CPUs of hosts `a` and `b`, and which of them are behind a shield.
     cpus: [String; 2],
@@ -84,7 +82,6 @@ impl Lab {
         counts.next().zip(counts.next()).map(Into::into).with_context(|| format!("no counters in {text}"))
     }
 
-    /// CPUs of hosts `a` and `b`.
     pub(crate) fn cpus(&self) -> &[String; 2] {
         &self.cpus
     }
@@ -99,7 +96,6 @@ impl Lab {
         &self.addresses[1]
     }
 
-    /// Network devices of hosts `a` and `b`.
     pub(crate) fn devices(&self) -> &[String; 2] {
         &self.devices
     }

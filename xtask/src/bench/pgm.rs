@@ -69,7 +69,6 @@ struct Figure {
     messages: f64,
     lost: f64,
     times_us: [f64; TIMES.len()],
-    /// CPU time of both programs, in s.
     cpu_s: f64,
 }
 

@@ -11,11 +11,9 @@ pub(super) struct Facts {
     pub(super) version: String,
     /// Seconds since 1970 of the commit, or of SOURCE_DATE_EPOCH.
     pub(super) epoch: String,
-    /// As Debian calls it.
     pub(super) architecture: String,
     /// The newest version of a glibc symbol that the binary asks for.
     pub(super) glibc: (u32, u32),
-    /// Shared libraries that the binary is linked to.
     pub(super) libraries: Vec<String>,
     /// What is linked into the binary.
     pub(super) crates: Vec<Crate>,
@@ -25,7 +23,6 @@ pub(super) struct Facts {
 pub(super) struct Crate {
     pub(super) name: String,
     pub(super) version: String,
-    /// SPDX expression.
     pub(super) licence: String,
     pub(super) authors: Vec<String>,
     pub(super) folder: PathBuf,

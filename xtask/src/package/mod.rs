@@ -21,7 +21,6 @@ const LIMIT_BYTES: u64 = 16_600_000;
 const NEWEST_GLIBC: (u32, u32) = (2, 35);
 const UNITS: [&str; 4] =
     ["windhover-resume.service", "windhover-serve.service", "windhover-tune.service", "windhover-undo.service"];
-/// What building and checking takes.
 const TOOLS: [&str; 3] = ["binutils", "dpkg-dev", "lintian"];
 
 #[derive(clap::Args, Default)]

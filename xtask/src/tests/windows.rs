@@ -131,7 +131,6 @@ impl Lab {
         Ok(Self { tools: tools.to_owned(), windows, linux: own("winpoint"), windhover: own("windhover"), folder })
     }
 
-    /// winpoint under Wine.
     fn winpoint(&self, line: &str) -> Command {
         let mut command = self.wine("wine64");
         command.arg(&self.windows).args(line.split(' '));
@@ -187,7 +186,6 @@ fn link(to: &Path, at: &Path) -> Result<()> {
     std::os::unix::fs::symlink(to, at).with_context(|| at.display().to_string())
 }
 
-/// Runs a program to its end.
 fn finished(command: &mut Command) -> Result<Output> {
     let shown = format!("{command:?}");
     let mut child = command

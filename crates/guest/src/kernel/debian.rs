@@ -8,7 +8,6 @@ struct Package {
     name: &'static str,
     /// What depends on the newest build of it.
     metapackage: &'static str,
-    /// The lists that have it.
     suites: &'static [Suite],
 }
 

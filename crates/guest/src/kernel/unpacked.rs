@@ -9,7 +9,6 @@ use task::Launch;
 
 /// What a kernel is packed by: its first bytes, and the program that unpacks it with `-dc`.
 const PACKERS: [(&[u8], &str); 3] = [(b"\xfd7zXZ", "xz"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"\x1f\x8b", "gzip")];
-/// How long that may take.
 const UNPACKING: Duration = Duration::from_secs(120);
 /// The last bytes of a packed kernel are its unpacked size, which belongs to no packer but gzip.
 const SIZE: usize = 4;

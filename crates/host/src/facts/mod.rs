@@ -26,7 +26,6 @@ fn read(machine: &Machine, path: &str) -> Option<String> {
     machine.trimmed(path).ok()
 }
 
-/// Where ftrace lists its tracers.
 const TRACERS: [&str; 2] = ["/sys/kernel/tracing/available_tracers", "/sys/kernel/debug/tracing/available_tracers"];
 
 /// The lines of the running kernel's configuration that set something; `None` where it cannot be read.

@@ -51,7 +51,6 @@ pub(crate) fn name(machine: &Machine, cpu: &CpuInfo) -> Option<String> {
     (cpu.hypervisor == Some(true)).then(|| "unknown hypervisor".to_owned())
 }
 
-/// Vendor, product and board.
 pub(crate) fn product(machine: &Machine) -> Option<String> {
     let id = |name: &str| read(machine, &format!("/sys/class/dmi/id/{name}")).filter(|text| !text.is_empty());
     let system: Vec<String> = [id("sys_vendor"), id("product_name")].into_iter().flatten().collect();

@@ -103,7 +103,6 @@ pub fn feature_names() -> Option<Vec<String>> {
     Some(known.map(|name| (*name).to_owned()).chain(kernel).collect())
 }
 
-/// The one name that a property has in the kernel.
 pub(super) fn canonical(part: EthtoolPart, name: &str) -> String {
     match part {
         EthtoolPart::Feature => match features_of(name).as_slice() {
@@ -126,7 +125,6 @@ pub fn is_switch(part: EthtoolPart, name: &str) -> bool {
     layout(part).is_none_or(|layout| layout.switches.contains(&name))
 }
 
-/// All properties of a part that a driver has, by name.
 pub(crate) fn values(ethtool: &Ethtool, device: &str, part: EthtoolPart) -> BTreeMap<String, u64> {
     let Some(layout) = layout(part) else { return BTreeMap::new() };
     let words = get(ethtool, device, &layout).unwrap_or_default();

@@ -154,7 +154,6 @@ fn decode(bytes: &[u8]) -> Option<FlowRule> {
     is_plain.then_some(FlowRule { tcp, values, queue })
 }
 
-/// Size of the table, and the locations in use.
 fn table(ethtool: &Ethtool, device: &str) -> Result<(u64, Vec<u32>), DeviceError> {
     let mut count = command(GRXCLSRLCNT, 0);
     ethtool.try_ask_aligned(device, &mut count)?;

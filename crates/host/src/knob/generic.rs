@@ -11,7 +11,6 @@ const CTRL_ATTR_FAMILY_NAME: u16 = 2;
 /// `struct genlmsghdr`: command, version, two reserved bytes.
 const GENERIC_BYTES: usize = 4;
 
-/// A socket, and the id of one family.
 #[derive(Debug)]
 pub(crate) struct Family {
     socket: Socket,

@@ -43,7 +43,6 @@ fn is_of_groups(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Whether a directory belongs to a hierarchy of version 2.
 pub(super) fn is_v2(machine: &Machine, path: &Path) -> bool {
     machine.exists(path.join(CONTROLLERS))
 }

@@ -45,7 +45,6 @@ pub struct Changes {
     pub(super) header: SetHeader,
     pub(super) log: Option<Writer>,
     pub(super) next: u32,
-    /// Changes that are in force.
     pub(super) held: u32,
 }
 

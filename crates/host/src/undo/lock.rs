@@ -10,7 +10,6 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Between two looks at the lock.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Held while a machine is changed: a file lock (flock(2)) on a descriptor that is closed on exec.

@@ -12,7 +12,6 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// The format that is written and read.
 pub(super) const FORMAT: u32 = 1;
 /// Digits of the count of changes.
 const DIGITS: usize = 10;
@@ -86,7 +85,6 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Whether a value is what this change made of the knob.
     pub(super) fn made(&self, value: &str) -> bool {
         match &self.after {
             Some(after) => self.change.knob.same(value, after),
@@ -259,7 +257,6 @@ fn unseal(line: &[u8]) -> Result<(Vec<u8>, &str), String> {
     Err("its checksum is wrong".to_owned())
 }
 
-/// The value of a field of a tail, and where in the tail it is.
 fn field<'a>(tail: &'a str, name: &str, length: usize) -> Option<(&'a str, usize)> {
     Some((tail.strip_prefix(name)?.get(..length)?, name.len()))
 }
@@ -339,7 +336,6 @@ impl Writer {
         self.sync()
     }
 
-    /// Marks a change as undone, in place where it can be.
     pub(super) fn mark_undone(&mut self, entry: &Entry) -> Result<(), UndoError> {
         match entry.mark {
             Some(at) => {

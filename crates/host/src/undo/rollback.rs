@@ -12,11 +12,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UndoOptions<'a> {
-    /// Where its settings of a network namespace are.
     pub(super) namespace: &'a SetNamespace,
     /// Also what another has changed.
     pub(super) force: bool,
-    /// Until when busy knobs are tried.
     pub(super) deadline: Instant,
 }
 

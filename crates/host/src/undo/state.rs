@@ -371,7 +371,6 @@ impl SetHeader {
         Self { made_ns: 0, ..Self::new(UNREADABLE, "", None) }
     }
 
-    /// Whether it replaces one that cannot be read.
     pub(super) fn is_unreadable(&self) -> bool {
         self.what == UNREADABLE
     }

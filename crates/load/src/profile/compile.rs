@@ -7,7 +7,6 @@ use std::path::Path;
 use std::time::Duration;
 use task::Launch;
 
-/// Compilers by their usual names.
 const COMPILERS: [&str; 3] = ["cc", "gcc", "clang"];
 /// A compiler that takes longer for an empty file is none for this purpose.
 const TRIAL: Duration = Duration::from_secs(10);
@@ -17,7 +16,6 @@ const MORE_FUNCTIONS: u64 = 6;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Toolchain {
-    /// A compiler on PATH.
     Compiler(&'static str),
     /// The shell and the tools that every system has.
     Shell,

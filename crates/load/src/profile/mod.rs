@@ -16,7 +16,6 @@ use crate::sampler::Measure;
 use model::{CpuList, LoadProfile, LoadSpec};
 use task::OwnFolder;
 
-/// A load ready to start.
 pub(crate) struct Workers {
     pub(crate) jobs: Vec<WorkerTask>,
     pub(crate) measure: Measure,

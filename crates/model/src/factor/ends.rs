@@ -12,7 +12,6 @@ const ENDED: &[Probe] = &[Pingpong, Rr, Pace, Stream];
 /// Those that send single messages.
 const MESSAGES: &[Probe] = &[Pingpong, Rr, Pace];
 
-/// A CPU, or `any`.
 fn cpu(end: &mut EndSpec, value: &Value) -> Result<(), ModelError> {
     let text = word(value);
     let number = text.parse::<u32>().ok().filter(|&cpu| cpu <= crate::cpus::MAX_CPU);

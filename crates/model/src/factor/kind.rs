@@ -198,7 +198,6 @@ pub enum AxisValues {
     One(Value),
 }
 
-/// Reads an axis.
 pub(crate) struct AxisSeed(pub(crate) &'static Factor);
 
 impl AxisSeed {

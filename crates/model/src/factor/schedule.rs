@@ -21,7 +21,6 @@ fn back_off(socket: &mut SocketSpec, value: &Value) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// One size, or a size list.
 fn sizes(spec: &mut ProbeSpec, value: &Value) -> Result<(), ModelError> {
     spec.sizes = match value {
         Value::String(text) if text == "default" => SizeList::default_for(spec.protocol()),

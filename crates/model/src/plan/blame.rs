@@ -17,7 +17,6 @@ const MOST_TRIED: usize = 300;
 /// Plans that are checked at most to cut lists short.
 const MOST_CUTS: usize = 300;
 
-/// Keys named at most.
 const MOST_NAMED: usize = 3;
 
 /// One level of a path: what is in a table, or in a list.

@@ -180,9 +180,7 @@ enum Read {
     Pgm(PgmSide, fn(&PgmEnd) -> Option<[f64; 2]>),
 }
 
-/// How it is read from a result.
 type ReadResult = fn(&ResultDocument) -> Option<[f64; 2]>;
-/// How it is read from an end of a result.
 type ReadEnd = fn((&EndReport, &ResultDocument)) -> Option<[f64; 2]>;
 
 /// One quantity.

@@ -327,7 +327,6 @@ fn per(pgm: &PgmReport, part: fn(&PgmCounts) -> u64, whole: u64, times: f64) -> 
     (whole > 0).then(|| [pgm.sum(part) as f64 * times, whole as f64])
 }
 
-/// The share of the answered messages that had a fate.
 fn share_of_fate(result: &ResultDocument, fate: Fate) -> Option<[f64; 2]> {
     let pgm = result.pgm.as_ref()?;
     let messages = |fate| pgm.fate(fate).map_or(0, |fate| fate.messages);
@@ -408,7 +407,6 @@ fn told(end: &EndReport, count: u64) -> Option<f64> {
     (end.usage.elapsed_ns > 0).then_some(count as f64)
 }
 
-/// Rows of an end.
 fn of_end(group: Group, role: Role) -> impl Fn(Words, Nature, ReadEnd) -> Quantity {
     move |words, nature, read| of_subject(quantity(group, words, nature, Read::End(role, read)), [role.word(); 3])
 }

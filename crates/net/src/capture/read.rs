@@ -5,7 +5,6 @@ use std::io::Read;
 
 /// The longest block or record that is read. Wireshark's limit for a packet is 256 KiB.
 const LONGEST: usize = 1 << 24;
-/// Most interfaces of a section.
 const MOST_INTERFACES: usize = 1 << 16;
 
 /// A file that cannot be read on.
@@ -72,7 +71,6 @@ impl Order {
     }
 }
 
-/// Units of time in a second.
 #[derive(Debug, Clone, Copy)]
 struct Clock {
     per_second: u128,
@@ -415,7 +413,6 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// A packet's bytes, and where its options begin.
 fn packet_data(body: &[u8], at: usize, kept: u32) -> Option<(&[u8], usize)> {
     let end = at.checked_add(usize::try_from(kept).ok()?)?;
     Some((body.get(at..end)?, end.checked_next_multiple_of(4)?))

@@ -143,7 +143,6 @@ pub struct CaptureLoop {
     ports: Vec<Port>,
     file: CaptureFile,
     payload_bytes: u32,
-    /// Packets that found no room in a ring.
     dropped: u64,
 }
 

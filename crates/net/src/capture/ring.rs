@@ -33,7 +33,6 @@ const BLOCKS: usize = 128;
 /// After so long a block is given over although it has room.
 pub(crate) const RETIRE: Duration = Duration::from_millis(60);
 
-/// struct tpacket_req3.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Request {
@@ -46,7 +45,6 @@ struct Request {
     features: u32,
 }
 
-/// struct sock_fprog.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Program {

@@ -93,7 +93,6 @@ pub struct Interface<'a> {
 pub(super) struct Statistics {
     /// First time of the capture, in ns since 1970.
     pub(super) start_ns: u64,
-    /// Last time.
     pub(super) end_ns: u64,
     /// Packets that passed the filter.
     pub(super) passed: u64,
@@ -104,7 +103,6 @@ pub(super) struct Statistics {
 /// A pcapng file made block by block.
 #[derive(Debug, Default)]
 pub struct Writer {
-    /// Whole blocks.
     pub(super) bytes: Vec<u8>,
     interfaces: u32,
 }

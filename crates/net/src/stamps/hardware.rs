@@ -62,7 +62,6 @@ pub fn nic_stamps(device: &str) -> io::Result<NicStamps> {
     })
 }
 
-/// How a device stamps now, where it tells.
 fn config(device: &str) -> Option<Config> {
     let mut config = Config::default();
     // SAFETY: `Config` is struct hwtstamp_config, which is made of integers.

@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-/// How often the two clocks are compared.
 const AGAIN_NS: u64 = 100_000_000;
 /// Comparisons at once, of which the closest counts.
 const TRIES: u32 = 5;
@@ -78,7 +77,6 @@ impl How {
     }
 }
 
-/// /dev/ptpN.
 #[derive(Debug)]
 struct Device {
     path: String,
@@ -222,7 +220,6 @@ fn difference(one: u64, other: u64) -> i64 {
     i64::try_from(i128::from(one) - i128::from(other)).unwrap_or(0)
 }
 
-/// A NIC's clock against CLOCK_REALTIME.
 #[derive(Debug)]
 pub(crate) struct Phc {
     history: Mutex<History>,

@@ -87,7 +87,6 @@ fn next(fd: std::os::fd::RawFd, reader: &Reader) -> io::Result<Option<(u32, u64)
     }
 }
 
-/// Empties the error queue.
 pub(super) fn discard(fd: std::os::fd::RawFd) {
     while sys::recvmsg_sent(fd, &mut Pair::default(), &mut None) >= 0 {}
 }

@@ -20,7 +20,6 @@ use std::time::{Duration, Instant};
 pub const MOST_BYTES: usize = 65_535;
 /// How long the end of a session may take.
 pub const CLOSE: Duration = Duration::from_secs(5);
-/// How often a loop checks its stop flag.
 const STOP_CHECK: Duration = Duration::from_millis(50);
 
 /// How long to wait at most until `end`; none: it is over.

@@ -8,7 +8,6 @@ use stats::Histogram;
 pub struct RepairSteps([Histogram; 4]);
 
 impl RepairSteps {
-    /// The steps' names in text and in JSON.
     const NAMES: [(&str, &str); 4] = [
         ("gap to NAK", "gap_to_nak"),
         ("NAK to NCF", "nak_to_ncf"),

@@ -27,7 +27,6 @@ impl Config {
         u32::try_from(MAX_BLOCK).unwrap_or(u32::MAX).saturating_sub(self.group_packets)
     }
 
-    /// Checks that the parameters make sense together.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let proactive = self.proactive_packets <= self.most_parity();
         let offered = self.proactive_packets > 0 || self.on_demand;
@@ -53,7 +52,6 @@ impl Default for Config {
     }
 }
 
-/// Whether a transmission group may have this number of packets.
 pub(crate) fn is_group_size(packets: u32) -> bool {
     packets.is_power_of_two() && (2..=u32::try_from(MAX_GROUP).unwrap_or(u32::MAX)).contains(&packets)
 }

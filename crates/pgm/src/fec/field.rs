@@ -26,7 +26,6 @@ const fn tables() -> Tables {
     tables
 }
 
-/// Times 2.
 pub(super) const fn double(value: u8) -> u8 {
     // A mask instead of a product: many of them at once.
     (value << 1) ^ (REDUCTION & 0_u8.wrapping_sub(value >> 7))

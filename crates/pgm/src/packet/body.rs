@@ -153,7 +153,6 @@ impl<'a> Body<'a> {
         kind::goes_to_source(self.kind())
     }
 
-    /// The name of a type, where there is one.
     pub(super) fn kind_name(kind: u8) -> Option<&'static str> {
         const NAMES: [&str; 14] =
             ["SPM", "POLL", "POLR", "", "ODATA", "RDATA", "", "", "NAK", "N-NAK", "NCF", "", "SPMR", "ACK"];

@@ -317,7 +317,6 @@ impl<'a> Options<'a> {
         Ok(())
     }
 
-    /// Whether there is nothing to write behind the body.
     fn has_no_extension(&self) -> bool {
         // What is in the header, and what is not written.
         Self { unknown: 0, parity: false, variable_length: false, ..*self } == Self::default()

@@ -28,7 +28,6 @@ pub(super) struct FormerSource {
 
 /// What a packet of a source without a place is.
 enum PacketOrigin {
-    /// The first that is heard of it.
     New,
     /// It goes on.
     Resumed(SessionExtent),

@@ -172,9 +172,7 @@ fn is_path(path: IpAddr, from: IpAddr) -> bool {
 pub struct Receiver {
     with: ReceiverContext,
     peers: Vec<Peer>,
-    /// Windows of sources that have ended.
     spare: Vec<Peer>,
-    /// For NAKs to all sources together.
     budget: Limiter,
     others: OtherSources,
     /// Whose turn it is to deliver.

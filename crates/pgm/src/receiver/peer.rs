@@ -72,7 +72,6 @@ pub(super) use parity::PLACE_BYTES as PARITY_BYTES;
 pub(super) struct Peer {
     pub(super) tsi: Tsi,
     pub(super) origin: Origin,
-    /// Where NAKs go.
     pub(super) path: Option<IpAddr>,
     pub(super) heard_ns: u64,
     /// When an SPMR is due; absent: none is needed.
@@ -101,7 +100,6 @@ pub(super) struct Peer {
     /// The next number to be delivered, and one after the newest that is known of.
     base: Sqn,
     end: Sqn,
-    /// The oldest that the source can repair.
     pub(super) trail: Sqn,
     /// Numbers from here on may still be suspects.
     suspects: Sqn,

@@ -101,7 +101,6 @@ pub(super) struct Wire {
     in_row: bool,
     doubled: Chance,
     reordered: Chance,
-    /// When the link is free again.
     free_ns: u64,
     /// When the newest packet arrives: none that keeps the order arrives before.
     newest_ns: u64,

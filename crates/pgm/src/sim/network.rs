@@ -12,7 +12,6 @@ use std::net::IpAddr;
 const PATIENCE: u32 = 10_000;
 /// Packets that a node may send at one moment.
 const MOST_AT_ONCE: u32 = 1 << 22;
-/// The longest packet.
 const BUFFER_BYTES: usize = 65_535;
 
 /// A node of a network. Methods of another network panic with it, or take it for a node of their own.

@@ -127,7 +127,6 @@ impl ConfigError {
     }
 }
 
-/// Whether a window may have this number of packets.
 pub(crate) fn is_window(packets: u32) -> bool {
     packets.is_power_of_two() && (2..=1 << 24).contains(&packets)
 }

@@ -6,13 +6,11 @@ use crate::Sqn;
 use crate::fec::{self, Basis, MAX_GROUP, combine};
 use crate::packet::{Body, Data, ENCODED_FRAGMENT_BYTES, Fragment, Options, Packet, ParityParameters};
 
-/// One transmission group.
 #[derive(Debug, Clone, Copy, Default)]
 struct Group {
     first: Sqn,
     /// Its data packets: fewer than usual when it was ended early.
     size: u32,
-    /// Lengths of its payloads.
     longest: usize,
     shortest: usize,
     has_fragments: bool,

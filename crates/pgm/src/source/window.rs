@@ -123,7 +123,6 @@ impl Window {
         }
     }
 
-    /// Whether a packet was sent and is still there.
     pub(super) fn has(&self, sqn: Sqn) -> bool {
         self.spans(sqn) && !self.slots[self.place(sqn)].skipped
     }

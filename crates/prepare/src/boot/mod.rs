@@ -140,7 +140,6 @@ fn lockdown(machine: &Kernel, what: &str) -> Result<(), BootError> {
     }
 }
 
-/// Checks an entry of systemd-boot; the version in its kernel.
 fn bootctl(machine: &Kernel, entry: &str) -> Result<KernelImage, BootError> {
     if !machine.machine().is_directory("/sys/firmware/efi") {
         return missing("/sys/firmware/efi", "systemd-boot needs UEFI: use kexec:PATH or grub:ENTRY");

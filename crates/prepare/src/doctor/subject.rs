@@ -84,12 +84,10 @@ impl<'a> Subject<'a> {
         Self { machine, scope, facts, snapshot, variants, tasks, irqs, mounts }
     }
 
-    /// A file's content, trimmed.
     pub(super) fn text(&self, path: &str) -> Result<String, Skip> {
         self.machine.trimmed(path).map_err(|error| self.unreadable(path, &error))
     }
 
-    /// A file's content where it is there and readable.
     pub(super) fn maybe(&self, path: &str) -> Option<String> {
         self.machine.trimmed(path).ok()
     }
@@ -115,7 +113,6 @@ impl<'a> Subject<'a> {
         Some(bytes)
     }
 
-    /// Names in a folder; none where it cannot be read.
     pub(super) fn names(&self, path: &str) -> Vec<String> {
         self.machine.names(path).unwrap_or_default()
     }

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Topology {
     pub(super) online: CpuList,
-    /// CPUs that are there, running or not.
     pub(super) present: CpuList,
     /// CPUs taken out of the scheduler's domains at boot (`isolcpus=domain,…`).
     pub(super) isolated: CpuList,

@@ -45,7 +45,6 @@ pub(crate) fn write(program: &Path, value: &str) -> Result<(), KnobError> {
     Ok(())
 }
 
-/// Starts `windhover hold` and waits until it holds.
 fn start(program: &Path, value: &str) -> io::Result<()> {
     let us: u32 = value.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "not a number of µs"))?;
     let launch = Launch::new(program)

@@ -10,7 +10,6 @@ pub(super) fn duplicate(old: c_int, new: c_int) {
     table::show(new, &TABLE.duplicate(old, new));
 }
 
-/// To be called before a descriptor is closed or replaced.
 fn closing(fd: c_int) {
     let Some(entry) = table::entry(fd).filter(|entry| entry.flags() != 0) else { return };
     // A child of vfork shares this memory, not the descriptors: what it closes stays open here.

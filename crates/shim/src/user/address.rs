@@ -134,7 +134,6 @@ pub(super) fn of_socket(fd: c_int) -> Option<SocketAddr> {
     asked(|address, size| unsafe { real::getsockname.get()(fd, address, size) })
 }
 
-/// The address that a kernel socket is connected to.
 pub(super) fn of_peer(fd: c_int) -> Option<SocketAddr> {
     // SAFETY: as above.
     asked(|address, size| unsafe { real::getpeername.get()(fd, address, size) })

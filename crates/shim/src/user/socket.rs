@@ -55,7 +55,6 @@ pub(super) struct Socket {
     pub(super) ends: Option<(SocketAddr, SocketAddr)>,
     /// Of datagrams: what is reported of each beside its bytes.
     pub(super) wanted: Wanted,
-    /// Record in the status page.
     pub(super) record: Option<usize>,
 }
 
@@ -80,7 +79,6 @@ impl Socket {
         }
     }
 
-    /// With the options of the kernel's socket.
     pub(super) fn of_kernels(fd: c_int, handle: Handle, port: u16, is_v6: bool) -> Self {
         let mut socket = Self::new(handle, port, is_v6);
         socket.read_options(fd);

@@ -43,7 +43,6 @@ impl Places {
         }
     }
 
-    /// The socket at a place for packets of this flow.
     pub(super) fn find(&self, place: &Flow, flow: &Flow) -> Option<u32> {
         let first = self.first.get(place).copied()?;
         if self.shared.is_empty() {

@@ -48,12 +48,10 @@ pub enum TcpState {
 }
 
 impl TcpState {
-    /// Whether both ends know each other's sequence numbers.
     pub(crate) fn is_synchronized(self) -> bool {
         !matches!(self, Self::SynSent | Self::SynReceived | Self::Closed)
     }
 
-    /// Whether the other end may still send data.
     pub(crate) fn receives(self) -> bool {
         matches!(self, Self::Established | Self::FinWait1 | Self::FinWait2)
     }

@@ -122,7 +122,6 @@ impl Options {
         }
     }
 
-    /// SACK blocks, as they came.
     pub(crate) fn blocks(&self) -> &[(Seq, Seq)] {
         self.blocks.get(..self.block_count).unwrap_or_default()
     }

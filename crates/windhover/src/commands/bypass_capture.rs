@@ -49,7 +49,6 @@ pub(super) fn recording(capture: Capture, path: &Path) -> Result<Recording, Fail
     Ok(Recording::new(capture, file?))
 }
 
-/// Prints what became of the packets.
 pub(super) fn report(counts: CaptureCounts, path: &Path, output: &Output) -> Result<(), Failure> {
     let place = if path == Path::new("-") { String::new() } else { format!(" in {}", path.display()) };
     output.note(format_args!("{} packets{place}, {} dropped", counts.written, counts.dropped));

@@ -80,7 +80,6 @@ pub(crate) fn run(arguments: &Explain, output: &Output) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Prints the one message.
 fn message(cells: &mut [(&ResultDocument, Cell<'_>)], seq: u64, json: bool, output: &Output) -> Result<u8, Failure> {
     cells.iter_mut().for_each(|(_, cell)| cell.messages.retain(|message| message.seq == seq));
     let found: Vec<&Cell<'_>> = cells.iter().map(|(_, cell)| cell).filter(|cell| !cell.messages.is_empty()).collect();

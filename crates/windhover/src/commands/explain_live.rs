@@ -19,7 +19,6 @@ const NAME_BYTES: usize = 15;
 /// Messages in the document: those that waited longest.
 const MOST_MESSAGES: usize = 500;
 
-/// The document of `--json`.
 #[derive(serde::Serialize)]
 struct Document<'a> {
     process: i32,
@@ -30,7 +29,6 @@ struct Document<'a> {
     messages: Vec<Message<'a>>,
 }
 
-/// A late message.
 #[derive(serde::Serialize)]
 struct Message<'a> {
     seq: u64,

@@ -72,7 +72,6 @@ impl Live {
         Ok(Self { jsonl, printer: Some(Printer { news, thread }) })
     }
 
-    /// Whether results are JSON lines of the same stream.
     pub(crate) fn tells_results(&self) -> bool {
         self.jsonl
     }

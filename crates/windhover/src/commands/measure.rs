@@ -197,7 +197,6 @@ fn few_samples(documents: &[ResultDocument], percent: f64, output: &Output) {
     }
 }
 
-/// Says which rates a sweep did not come to.
 fn left_out(task: &ProbeTask, documents: &[ResultDocument], output: &Output) {
     let Some(pace) = task.spec.pace() else { return };
     let measured = documents.len();

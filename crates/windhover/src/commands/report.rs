@@ -9,7 +9,6 @@ use model::text::visible;
 use std::path::Path;
 use store::StoreError;
 
-/// The report that a run directory has.
 pub(crate) const REPORT: &str = "report.html";
 
 pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, Failure> {

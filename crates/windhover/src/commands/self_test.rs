@@ -68,7 +68,6 @@ const KINDS: [Kind; 6] = [
     Kind { title: "thread, and packet at the other end", parts: &[HOG, PACKETS] },
 ];
 
-/// A row of the table.
 struct Row {
     kind: &'static Kind,
     end: Role,
@@ -130,7 +129,6 @@ pub(crate) fn run(arguments: &Explain, output: &Output) -> Result<u8, Failure> {
     Ok(if is_trusted { 0 } else { 3 })
 }
 
-/// Whether explanations can be trusted, and why.
 fn verdict(rows: &[Row]) -> (bool, String) {
     let (late, right) = rows.iter().fold((0, 0), |sum, row| (sum.0 + row.late, sum.1 + row.right));
     let share = right as f64 / late.max(1) as f64;
@@ -151,7 +149,6 @@ fn verdict(rows: &[Row]) -> (bool, String) {
     (is_trusted, sentence)
 }
 
-/// The load `build`, once it is even.
 fn build_load() -> Result<Worker, Failure> {
     let spec = WorkerSpec::Load(LoadSpec::new(LoadProfile::Build));
     let mut worker = Worker::start("load", &spec, task::Launch::pid_namespace)?;

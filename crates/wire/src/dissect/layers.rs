@@ -268,7 +268,6 @@ fn ports(head: &[u8]) -> (u16, u16) {
     (half(head, 0).unwrap_or(0), half(head, 2).unwrap_or(0))
 }
 
-/// Two bytes in network order.
 fn half(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }

@@ -35,12 +35,10 @@ const PACKAGES: [&str; 12] = [
 
 /// One boot: the tests of the module of its name run in it.
 pub(crate) struct Boot {
-    /// Module of the guest tests.
     name: &'static str,
     kernel: &'static str,
     /// Added to the kernel command line.
     parameters: &'static str,
-    /// Modules to load beside the usual ones.
     modules: &'static [&'static str],
     /// CPUs: 4, of which the tests shield number 3, or 1 under instruction counting.
     cpus: u32,

@@ -18,7 +18,6 @@ use std::collections::VecDeque;
 /// NAKs for parity that may wait to be sent; a group that finds no room backs off again.
 const MOST_NAKS: usize = 1024;
 
-/// One transmission group.
 #[derive(Debug, Clone, Copy, Default)]
 struct Group {
     first: Sqn,

@@ -227,7 +227,6 @@ fn message(packet: &Packet<'_>, found: &Recognised<'_>) -> String {
     }
 }
 
-/// An address with its port, where there is one.
 pub(super) fn end(address: std::net::SocketAddr) -> String {
     if address.port() == 0 { address.ip().to_string() } else { address.to_string() }
 }

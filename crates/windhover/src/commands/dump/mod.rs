@@ -73,7 +73,6 @@ fn decoder(arguments: &Dump) -> Decoder {
 struct Printer<'a> {
     arguments: &'a Dump,
     output: &'a Output,
-    /// The columns have their names.
     headed: bool,
     buffer: String,
     /// Why nothing more can be written.

@@ -36,7 +36,6 @@ impl Wanted {
         Ok(Self { class, nice, slice, cpus })
     }
 
-    /// Whether anything of the scheduling, beside the CPUs, shall change.
     pub(crate) fn changes_scheduling(&self) -> bool {
         self.class.is_some() || self.nice.is_some() || self.slice.is_some()
     }

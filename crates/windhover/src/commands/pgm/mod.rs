@@ -147,7 +147,6 @@ fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The group that answers go to.
 fn reply_group(group: IpAddr, asked: Option<IpAddr>) -> Result<IpAddr, Failure> {
     let reply = PgmSpec { reply_group: asked, ..PgmSpec::new(group) }.reply_group();
     if reply == group || !reply.is_multicast() || reply.is_ipv4() != group.is_ipv4() {

@@ -239,7 +239,6 @@ fn run_command(exec: &Exec) -> Result<u8, Failure> {
     Ok(super::launch::exit_code(child.wait()?))
 }
 
-/// Proves the effect on the shielded CPUs.
 fn verify(spec: &ShieldSpec, time: Duration, as_json: bool, output: &Output) -> Result<u8, Failure> {
     let cpus = spec.processes.union(&spec.interrupts);
     output.note(format_args!("a thread spins on CPU {cpus} for {:.1} s", time.as_secs_f64()));

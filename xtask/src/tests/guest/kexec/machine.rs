@@ -15,7 +15,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// What the machine starts after a reset.
 const DEFAULT: &str = "debian-6.12";
 /// For the disk; links between hosts are in every guest.
 const MODULES: [&str; 3] = ["virtio_blk", "crc32c_generic", "ext4"];
