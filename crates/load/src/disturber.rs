@@ -74,11 +74,9 @@ pub struct Disturber {
 }
 
 impl Disturber {
-    /// Starts on a CPU. Those with the same `epoch_ns` of CLOCK_MONOTONIC disturb at the same times, and those whose epochs differ
-    /// keep that distance.
-    ///
-    /// # Errors
-    /// The thread cannot be started. What fails within it is the error of [`Self::finish`].
+    /// Starts on a CPU. Those with the same `epoch_ns` of CLOCK_MONOTONIC disturb at the same times, and those whose
+    /// epochs differ keep that distance. Errors: the thread cannot be started. What fails within it is the error of
+    /// [`Self::finish`].
     pub fn start(what: Disturbance, cpu: u32, epoch_ns: u64) -> Result<Self, LoadError> {
         let over = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&over);
@@ -91,10 +89,7 @@ impl Disturber {
         Ok(Self { over, thread: Some(thread) })
     }
 
-    /// Ends it.
-    ///
-    /// # Errors
-    /// The CPU, the policy, the timers or the sockets were refused.
+    /// Ends it. Errors: the CPU, the policy, the timers or the sockets were refused.
     pub fn finish(mut self) -> Result<Vec<Disturbed>, LoadError> {
         self.over.store(true, Ordering::Release);
         self.thread.take().map_or(Ok(Vec::new()), |thread| thread.join().map_err(|_| LoadError::broken())?)

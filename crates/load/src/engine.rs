@@ -160,12 +160,9 @@ impl Load {
     /// Waits until the load is steady, at most `timeout` (usually [`STEADY_TIMEOUT`]); whether it is. Given up
     /// (`false`) soon after `give_up` is set. What the report says is measured from the return of this call on.
     ///
-    /// The rule: its work per 100 ms (for `build` the CPU time that it got) was even over one second, with a coefficient of
-    /// variation of at most 5 %, or it at least no longer rose or fell: the means of the halves of that second
-    /// differ by at most 10 % and no 100 ms went without work.
-    ///
-    /// # Errors
-    /// What made the load break off.
+    /// The rule: its work per 100 ms (for `build` the CPU time that it got) was even over one second, with a
+    /// coefficient of variation of at most 5 %, or it at least no longer rose or fell: the means of the halves of that
+    /// second differ by at most 10 % and no 100 ms went without work. Errors: what made the load break off.
     pub fn wait_steady(&mut self, give_up: &AtomicBool, timeout: Duration) -> Result<bool, LoadError> {
         let start = Instant::now();
         let steady = loop {

@@ -131,10 +131,7 @@ pub enum ForeignLine {
 }
 
 impl ForeignLine {
-    /// Reads a line without its newline.
-    ///
-    /// # Errors
-    /// In words, what is wrong with it.
+    /// Reads a line without its newline. Errors: in words, what is wrong with it.
     pub fn read(line: &str) -> Result<Self, String> {
         if line.starts_with('{') {
             return serde_json::from_str(line).map(Self::Event).map_err(|error| error.to_string().replace('\n', " "));

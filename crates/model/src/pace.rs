@@ -146,10 +146,7 @@ impl PaceSpec {
     /// The highest rate that a schedule in whole nanoseconds is made for.
     pub const MAX_RATE_PPS: f64 = 100e6;
 
-    /// Checks rates, shape and counts.
-    ///
-    /// # Errors
-    /// The first thing wrong, with what is accepted.
+    /// Checks rates, shape and counts. Errors: the first thing wrong, with what is accepted.
     pub fn check(&self) -> Result<(), ModelError> {
         let range = |what, given: String, accepted| Err(ModelError::range(what, given, accepted));
         if self.rates_pps.is_empty() {

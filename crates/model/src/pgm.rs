@@ -223,10 +223,7 @@ impl PgmSpec {
         u32::try_from(most).unwrap_or(u32::MAX).min(65_507)
     }
 
-    /// Checks the groups and that windows and timers make sense.
-    ///
-    /// # Errors
-    /// The first thing wrong, with what is accepted.
+    /// Checks the groups and that windows and timers make sense. Errors: the first thing wrong, with what is accepted.
     pub fn check(&self) -> Result<(), ModelError> {
         let range = |what, given: String, accepted| Err(ModelError::range(what, given, accepted));
         let reply = self.reply_group();

@@ -409,10 +409,8 @@ impl ResultDocument {
         })
     }
 
-    /// Reads a document, refusing newer formats.
-    ///
-    /// # Errors
-    /// [`crate::ModelError::Document`] when it is damaged, [`crate::ModelError::NewerFormat`] when it is newer.
+    /// Reads a document, refusing newer formats. Errors: [`crate::ModelError::Document`] when it is damaged,
+    /// [`crate::ModelError::NewerFormat`] when it is newer.
     pub fn read(what: &str, text: &str) -> Result<Self, crate::ModelError> {
         read_document(what, text)
     }

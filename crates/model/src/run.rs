@@ -141,10 +141,7 @@ pub struct RunDocument {
 }
 
 impl RunDocument {
-    /// Reads a document, refusing newer formats.
-    ///
-    /// # Errors
-    /// As [`crate::ResultDocument::read`].
+    /// Reads a document, refusing newer formats. Errors: as [`crate::ResultDocument::read`].
     pub fn read(what: &str, text: &str) -> Result<Self, ModelError> {
         crate::result::read_document(what, text)
     }

@@ -80,10 +80,7 @@ impl FromStr for Shape {
 }
 
 /// Reads a schedule: one time a line since the start, in seconds or with `ns`, `us`, `ms` or `s`, never going back.
-/// Empty lines, and all after a `#`, do not count.
-///
-/// # Errors
-/// [`ModelError::Document`] that names `what` and the line.
+/// Empty lines, and all after a `#`, do not count. Errors: [`ModelError::Document`] that names `what` and the line.
 pub fn times(what: &str, text: &str) -> Result<Vec<u64>, ModelError> {
     let bad = |line: usize, why: &str| ModelError::Document {
         what: format!("schedule {what}"),

@@ -62,10 +62,8 @@ impl SizeList {
         Self(self.0.into_iter().filter(|size| (min..=max).contains(size)).collect())
     }
 
-    /// Checks each size against the protocol: what loses nothing has no message of 0 bytes, and each has a largest size.
-    ///
-    /// # Errors
-    /// [`ModelError::OutOfRange`] for the first size that cannot be sent.
+    /// Checks each size against the protocol: what loses nothing has no message of 0 bytes, and each has a largest
+    /// size. Errors: [`ModelError::OutOfRange`] for the first size that cannot be sent.
     pub fn check(&self, protocol: Protocol) -> Result<(), ModelError> {
         let (min, max) = (protocol.min_size(), protocol.max_size());
         match self.iter().find(|size| !(min..=max).contains(size)) {

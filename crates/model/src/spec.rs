@@ -319,19 +319,14 @@ impl ProbeSpec {
         self.protocol().is_none_or(Protocol::counts_losses)
     }
 
-    /// The socket options of a measurement that sends messages.
-    ///
-    /// # Errors
-    /// It has none.
+    /// The socket options of a measurement that sends messages. Errors: it has none.
     pub fn socket(&self) -> Result<&SocketSpec, ModelError> {
         let none = || ModelError::conflict(format!("{} has no protocol", self.probe()), "name one");
         self.socket.as_ref().ok_or_else(none)
     }
 
-    /// Checks what can be checked without a host: sizes, counts, and settings that contradict each other.
-    ///
-    /// # Errors
-    /// The first thing wrong, with the remedy.
+    /// Checks what can be checked without a host: sizes, counts, and settings that contradict each other. Errors: the
+    /// first thing wrong, with the remedy.
     pub fn check(&self) -> Result<(), ModelError> {
         let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(what, remedy));
         if self.sizes.is_empty() {
@@ -380,10 +375,7 @@ impl ProbeSpec {
         Ok(())
     }
 
-    /// Checks that captures see the packets.
-    ///
-    /// # Errors
-    /// They do not pass the kernel's network stack.
+    /// Checks that captures see the packets. Errors: they do not pass the kernel's network stack.
     pub fn check_capture(&self) -> Result<(), ModelError> {
         let protocol = self.socket()?.protocol;
         let of_process =

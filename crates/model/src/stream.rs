@@ -70,10 +70,7 @@ impl Default for StreamSpec {
 }
 
 impl StreamSpec {
-    /// Checks counts and rates.
-    ///
-    /// # Errors
-    /// The first thing wrong, with what is accepted.
+    /// Checks counts and rates. Errors: the first thing wrong, with what is accepted.
     pub fn check(&self, datagrams: bool) -> Result<(), ModelError> {
         within("flows", self.flows, 1..=128, "1 to 128")?;
         within("batch", self.batch, 1..=1024, "1 to 1024 datagrams")?;
@@ -101,10 +98,7 @@ pub fn default_size(protocol: Option<Protocol>) -> u32 {
     if protocol == Some(Protocol::Udp) { 1472 } else { 128 << 10 }
 }
 
-/// Checks all of a specification that only a stream may not have.
-///
-/// # Errors
-/// The first thing wrong, with the remedy.
+/// Checks all of a specification that only a stream may not have. Errors: the first thing wrong, with the remedy.
 pub(crate) fn check(spec: &ProbeSpec, stream: &StreamSpec) -> Result<(), ModelError> {
     let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(what, remedy));
     let SocketSpec { protocol, multicast, .. } = spec.socket()?;

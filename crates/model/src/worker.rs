@@ -181,18 +181,14 @@ impl WorkerEvent {
         format!("\n{LINE_MARK}{body}\n")
     }
 
-    /// Reads one line without its newline; `None` for lines of somebody else.
-    ///
-    /// # Errors
-    /// [`crate::ModelError::Document`] for a marked line that does not parse.
+    /// Reads one line without its newline; `None` for lines of somebody else. Errors: [`crate::ModelError::Document`]
+    /// for a marked line that does not parse.
     pub fn from_line(line: &[u8]) -> Result<Option<Self>, crate::ModelError> {
         parse_line(line)
     }
 
     /// The name of the event on a line, such as `measured`. Reads nothing else of the event and keeps nothing of it.
-    ///
-    /// # Errors
-    /// [`crate::ModelError::Document`] for a marked line that is no JSON object or has no event.
+    /// Errors: [`crate::ModelError::Document`] for a marked line that is no JSON object or has no event.
     pub fn name_on_line(line: &[u8]) -> Result<Option<String>, crate::ModelError> {
         #[derive(serde::Deserialize)]
         struct Name {

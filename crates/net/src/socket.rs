@@ -51,12 +51,10 @@ pub struct DataSocket {
 }
 
 impl DataSocket {
-    /// The initiator's end of `tcp`, `udp` or `frame` to the reflector's data address. UDP gets a free local port; with a
-    /// multicast group, messages go to the group at the reflector's port, and only those from `reflector` are taken.
-    ///
-    /// # Errors
-    /// An option was refused, the reflector does not answer within `timeout` (TCP), or the protocol is a local one
-    /// ([`crate::local_pair`] makes those).
+    /// The initiator's end of `tcp`, `udp` or `frame` to the reflector's data address. UDP gets a free local port; with
+    /// a multicast group, messages go to the group at the reflector's port, and only those from `reflector` are taken.
+    /// Errors: an option was refused, the reflector does not answer within `timeout` (TCP), or the protocol is a local
+    /// one ([`crate::local_pair`] makes those).
     pub fn connect(
         spec: &SocketSpec,
         end: &EndSpec,
@@ -87,13 +85,11 @@ impl DataSocket {
         }
     }
 
-    /// The reflector's end of `udp` or `frame`, bound to `local` (to [`EndSpec::bind`] and `local`'s port when that is set). Give
-    /// the local address of the control connection and port 0. It has no peer until [`DataSocket::set_peer`]. With a
-    /// multicast group it listens for the group on the interface that owns that address, or on [`EndSpec::device`]. Of an
-    /// interface's frames only one such socket of the process can have a peer.
-    ///
-    /// # Errors
-    /// An option was refused, the address is in use or not of this host, or the protocol is another.
+    /// The reflector's end of `udp` or `frame`, bound to `local` (to [`EndSpec::bind`] and `local`'s port when that is
+    /// set). Give the local address of the control connection and port 0. It has no peer until
+    /// [`DataSocket::set_peer`]. With a multicast group it listens for the group on the interface that owns that
+    /// address, or on [`EndSpec::device`]. Of an interface's frames only one such socket of the process can have a
+    /// peer. Errors: an option was refused, the address is in use or not of this host, or the protocol is another.
     pub fn bind(spec: &SocketSpec, end: &EndSpec, local: SocketAddr) -> Result<Self, NetError> {
         if !spec.protocol.is_addressed() || spec.protocol == Protocol::Pgm {
             return Err(NetError::Unsupported {
@@ -187,11 +183,9 @@ impl DataSocket {
     }
 
     /// Tells a UDP socket whom it talks to, and connects it when the spec asks for that (never with a multicast group:
-    /// a connected socket would take messages only from the group's own address). Drops what had arrived before. May
-    /// be called again for another peer. `frame`: opens the way past the kernel, too.
-    ///
-    /// # Errors
-    /// Connecting failed, the interface gives no frames, or the socket is of another protocol.
+    /// a connected socket would take messages only from the group's own address). Drops what had arrived before. May be
+    /// called again for another peer. `frame`: opens the way past the kernel, too. Errors: connecting failed, the
+    /// interface gives no frames, or the socket is of another protocol.
     pub fn set_peer(&mut self, peer: SocketAddr) -> Result<(), NetError> {
         if !self.protocol.is_addressed() {
             return Err(NetError::Unsupported { protocol: self.protocol, why: "has its peer from the start" });
@@ -226,10 +220,8 @@ impl DataSocket {
     }
 
     /// Takes messages from one more peer on a socket that is not connected: one that answers a multicast group. It
-    /// counts on from the first. `false`, and nothing done, when that peer is one of them already.
-    ///
-    /// # Errors
-    /// The socket has no first peer, or is connected to it.
+    /// counts on from the first. `false`, and nothing done, when that peer is one of them already. Errors: the socket
+    /// has no first peer, or is connected to it.
     pub fn also_from(&mut self, peer: SocketAddr) -> Result<bool, NetError> {
         if self.kind != SocketKind::Unconnected || self.addressing.is_none() {
             return Err(NetError::NoPeer);
@@ -296,10 +288,8 @@ impl DataSocket {
         Some((read(libc::SO_SNDBUF)?, read(libc::SO_RCVBUF)?))
     }
 
-    /// Sends one message outside the measured loop, whole.
-    ///
-    /// # Errors
-    /// There is no peer, it is gone, or it takes no data for `timeout`.
+    /// Sends one message outside the measured loop, whole. Errors: there is no peer, it is gone, or it takes no data
+    /// for `timeout`.
     pub fn send_once(&mut self, message: &[u8], timeout: Duration) -> Result<(), NetError> {
         let fd = self.write_fd();
         let (call, flags) = match self.kind {
@@ -334,10 +324,8 @@ impl DataSocket {
     }
 
     /// Receives one message outside the measured loop: a datagram, with its source, from anybody; or exactly as many
-    /// bytes of a stream or pipe as `buffer` holds. `None` after `timeout`, which holds for the whole of it.
-    ///
-    /// # Errors
-    /// The peer is gone, or a call failed.
+    /// bytes of a stream or pipe as `buffer` holds. `None` after `timeout`, which holds for the whole of it. Errors:
+    /// the peer is gone, or a call failed.
     pub fn receive_once(
         &mut self,
         buffer: &mut [u8],

@@ -21,10 +21,7 @@ impl PgmSocket {
     /// it waits and between deliveries, and by each send.
     ///
     /// Waits are by any mode; block is ppoll(2), because there are time-outs. [`PathOptions::clock`] and
-    /// [`PathOptions::timeout_ns`] are not looked at.
-    ///
-    /// # Errors
-    /// The set to wait on could not be made.
+    /// [`PathOptions::timeout_ns`] are not looked at. Errors: the set to wait on could not be made.
     pub fn with_duplex<V: DuplexVisitor>(
         &mut self,
         options: &PathOptions<'_>,

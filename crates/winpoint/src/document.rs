@@ -112,10 +112,8 @@ pub struct Labels {
     pub labels: BTreeMap<String, String>,
 }
 
-/// What the hosts of a run on this system are, for a person who says so or not.
-///
-/// # Errors
-/// [`WinpointError::Conflict`] under Wine for anything else than that.
+/// What the hosts of a run on this system are, for a person who says so or not. Errors: [`WinpointError::Conflict`]
+/// under Wine for anything else than that.
 pub fn substrate(asked: Option<Substrate>) -> Result<Substrate, WinpointError> {
     substrate_of(&platform::facts(), asked)
 }
@@ -132,19 +130,15 @@ fn substrate_of(facts: &SystemFacts, asked: Option<Substrate>) -> Result<Substra
     }
 }
 
-/// Whether [`write_run`] could make its run directory below `parent` (which is made where it is missing) under this name, before
-/// anything is measured. What it makes to try is removed again.
-///
-/// # Errors
-/// [`WinpointError::Store`] as [`write_run`] would have it.
+/// Whether [`write_run`] could make its run directory below `parent` (which is made where it is missing) under this
+/// name, before anything is measured. What it makes to try is removed again. Errors: [`WinpointError::Store`] as
+/// [`write_run`] would have it.
 pub fn try_run(parent: &Path, name: &str, started_ns: u64) -> Result<(), WinpointError> {
     Ok(store::RunDir::create(parent, name, started_ns)?.discard()?)
 }
 
-/// Writes all results as a run directory below `parent`, and gives its path. `started_ns`: wall clock at the start, since 1970.
-///
-/// # Errors
-/// [`WinpointError::Store`]; [`WinpointError::Conflict`] for a substrate that this is not.
+/// Writes all results as a run directory below `parent`, and gives its path. `started_ns`: wall clock at the start,
+/// since 1970. Errors: [`WinpointError::Store`]; [`WinpointError::Conflict`] for a substrate that this is not.
 pub fn write_run(
     parent: &Path,
     labels: &Labels,

@@ -42,11 +42,9 @@ pub struct Task {
 /// What carries messages at ends on Windows.
 pub const PROTOCOLS: [Protocol; 3] = [Protocol::Tcp, Protocol::Udp, Protocol::Pgm];
 
-/// Measures all sizes (of `pace` all rates of each) with the calling thread, which [`platform::place`] may have placed before. Each
-/// result is given to `give` before the next one is measured.
-///
-/// # Errors
-/// [`WinpointError`], one line with the remedy. Results that were given before stay.
+/// Measures all sizes (of `pace` all rates of each) with the calling thread, which [`platform::place`] may have placed
+/// before. Each result is given to `give` before the next one is measured. Errors: [`WinpointError`], one line with the
+/// remedy. Results that were given before stay.
 pub fn measure(task: &Task, give: &mut dyn FnMut(Measured)) -> Result<(), WinpointError> {
     task.spec.check()?;
     match task.spec.initiator.receive {

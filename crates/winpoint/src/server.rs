@@ -50,9 +50,7 @@ fn limits(asked: &Limits) -> Limits {
 
 impl Server {
     /// Listens. `placement` is for the threads of the reflectors; its CPU is the one of clients that ask for none.
-    ///
-    /// # Errors
-    /// [`WinpointError::KeyNeeded`] for an address that others reach without a key, [`WinpointError::Listen`].
+    /// Errors: [`WinpointError::KeyNeeded`] for an address that others reach without a key, [`WinpointError::Listen`].
     pub fn bind(
         address: SocketAddr,
         key: Option<Key>,
@@ -69,10 +67,7 @@ impl Server {
         Ok(Self { listener, shared: Arc::new(shared) })
     }
 
-    /// Where it listens.
-    ///
-    /// # Errors
-    /// [`WinpointError::Listen`].
+    /// Where it listens. Errors: [`WinpointError::Listen`].
     pub fn local_address(&self) -> Result<SocketAddr, WinpointError> {
         self.listener.local_addr().map_err(|cause| WinpointError::Listen { address: String::new(), cause })
     }

@@ -187,10 +187,7 @@ pub struct BuildMismatch {
     pub ours: String,
 }
 
-/// Checks an agent's [`Reply::Hello`] against this build.
-///
-/// # Errors
-/// [`BuildMismatch`] naming the host.
+/// Checks an agent's [`Reply::Hello`] against this build. Errors: [`BuildMismatch`] naming the host.
 pub fn check_build(host: &str, ours: &str, theirs: &str, their_protocol: u32) -> Result<(), BuildMismatch> {
     if ours == theirs && their_protocol == PROTOCOL {
         return Ok(());
@@ -203,36 +200,26 @@ pub fn check_build(host: &str, ours: &str, theirs: &str, their_protocol: u32) ->
 }
 
 impl Request {
-    /// The request as a frame.
-    ///
-    /// # Errors
-    /// [`FrameError::TooLong`] above [`AGENT_LIMIT`].
+    /// The request as a frame. Errors: [`FrameError::TooLong`] above [`AGENT_LIMIT`].
     pub fn to_frame(&self) -> Result<Vec<u8>, FrameError> {
         to_frame(self, "a request")
     }
 
-    /// Reads a frame's payload.
-    ///
-    /// # Errors
-    /// [`FrameError::Payload`] for anything that is no request.
+    /// Reads a frame's payload. Errors: [`FrameError::Payload`] for anything that is no request.
     pub fn from_payload(payload: &[u8]) -> Result<Self, FrameError> {
         from_payload(payload, "a request")
     }
 }
 
 impl Reply {
-    /// The reply as a frame.
-    ///
-    /// # Errors
-    /// [`FrameError::TooLong`] above [`AGENT_LIMIT`]; [`FrameError::Payload`] for what is forwarded instead.
+    /// The reply as a frame. Errors: [`FrameError::TooLong`] above [`AGENT_LIMIT`]; [`FrameError::Payload`] for what is
+    /// forwarded instead.
     pub fn to_frame(&self) -> Result<Vec<u8>, FrameError> {
         to_frame(self, "a reply")
     }
 
-    /// Reads a frame's payload.
-    ///
-    /// # Errors
-    /// [`FrameError::Payload`] for anything that is neither a reply nor a forwarded line.
+    /// Reads a frame's payload. Errors: [`FrameError::Payload`] for anything that is neither a reply nor a forwarded
+    /// line.
     pub fn from_payload(payload: &[u8]) -> Result<Self, FrameError> {
         match WorkerEvent::from_line(payload) {
             Ok(None) => from_payload(payload, "a reply"),
@@ -244,9 +231,7 @@ impl Reply {
     }
 }
 
-/// The frame that forwards a worker's line, which begins with [`LINE_MARK`] and has no newline.
-///
-/// # Errors
+/// The frame that forwards a worker's line, which begins with [`LINE_MARK`] and has no newline. Errors:
 /// [`FrameError::TooLong`] above [`AGENT_LIMIT`].
 pub fn forward(line: &[u8]) -> Result<Vec<u8>, FrameError> {
     debug_assert!(line.starts_with(LINE_MARK.as_bytes()), "a line without the mark would be read as a reply");

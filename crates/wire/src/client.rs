@@ -77,10 +77,8 @@ impl ClientSession {
         Self::begin(Client { config, hello: None })
     }
 
-    /// Takes bytes from the reflector.
-    ///
-    /// # Errors
-    /// Whatever ends the session: a refusal, a wrong key or version, a damaged or misplaced message.
+    /// Takes bytes from the reflector. Errors: whatever ends the session: a refusal, a wrong key or version, a damaged
+    /// or misplaced message.
     pub fn handle_bytes(&mut self, bytes: &[u8]) -> Result<(), SessionError> {
         if self.state == State::Done {
             return Ok(());
@@ -98,11 +96,9 @@ impl ClientSession {
         self.role.hello.as_ref().map(|(_, hello, _)| hello.as_ref())
     }
 
-    /// Asks for a data path, once `Ready` came.
-    ///
-    /// # Errors
-    /// [`SessionError::Misuse`] at any other time; before anything is sent [`SessionError::Lacks`] for what the
-    /// reflector's build cannot do and [`SessionError::Refused`] for what the limits told exclude.
+    /// Asks for a data path, once `Ready` came. Errors: [`SessionError::Misuse`] at any other time; before anything is
+    /// sent [`SessionError::Lacks`] for what the reflector's build cannot do and [`SessionError::Refused`] for what the
+    /// limits told exclude.
     pub fn open(&mut self, request: OpenRequest) -> Result<(), SessionError> {
         if self.state == State::Ready
             && let Some((_, hello, _)) = &self.role.hello
@@ -131,19 +127,14 @@ impl ClientSession {
         self.say(&ClientMessage::Open(request))
     }
 
-    /// Begins a size, once `Proved` came or after `Stopped`.
-    ///
-    /// # Errors
-    /// [`SessionError::Misuse`] at any other time; before anything is sent [`SessionError::Refused`] for sizes that the
-    /// reflector would refuse.
+    /// Begins a size, once `Proved` came or after `Stopped`. Errors: [`SessionError::Misuse`] at any other time; before
+    /// anything is sent [`SessionError::Refused`] for sizes that the reflector would refuse.
     pub fn start(&mut self, size: u32, response_size: u32) -> Result<(), SessionError> {
         self.begin_size(size, response_size, false)
     }
 
-    /// As [`Self::start`], of a size whose late messages the reflector explains too, if its owner allows that.
-    ///
-    /// # Errors
-    /// As there.
+    /// As [`Self::start`], of a size whose late messages the reflector explains too, if its owner allows that. Errors:
+    /// as there.
     pub fn start_explaining(&mut self, size: u32, response_size: u32) -> Result<(), SessionError> {
         self.begin_size(size, response_size, true)
     }
@@ -163,26 +154,19 @@ impl ClientSession {
     }
 
     /// A sign of life while a size runs; nothing at any other time, and to a reflector that does not listen for it.
-    ///
-    /// # Errors
-    /// [`SessionError::Frame`] when the message cannot be written.
+    /// Errors: [`SessionError::Frame`] when the message cannot be written.
     pub fn alive(&mut self) -> Result<(), SessionError> {
         if self.state == State::Running && self.hears_heartbeats() { self.say(&ClientMessage::Alive) } else { Ok(()) }
     }
 
-    /// Ends a size, once `Started` came.
-    ///
-    /// # Errors
-    /// [`SessionError::Misuse`] at any other time.
+    /// Ends a size, once `Started` came. Errors: [`SessionError::Misuse`] at any other time.
     pub fn stop(&mut self) -> Result<(), SessionError> {
         self.step("stop", State::Running, State::Stopping)?;
         self.say(&ClientMessage::Stop)
     }
 
-    /// Ends the session, at any time; does nothing when it is over already.
-    ///
-    /// # Errors
-    /// [`SessionError::Frame`] when the message cannot be written.
+    /// Ends the session, at any time; does nothing when it is over already. Errors: [`SessionError::Frame`] when the
+    /// message cannot be written.
     pub fn close(&mut self) -> Result<(), SessionError> {
         match self.state {
             State::Done => Ok(()),

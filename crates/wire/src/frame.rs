@@ -16,10 +16,7 @@ pub const PREFIX_BYTES: usize = 4;
 /// Bytes of the MAC behind each payload of a keyed session.
 pub const MAC_BYTES: usize = 16;
 
-/// Writes one frame without a MAC.
-///
-/// # Errors
-/// [`FrameError::TooLong`] for a payload above `limit`.
+/// Writes one frame without a MAC. Errors: [`FrameError::TooLong`] for a payload above `limit`.
 pub fn encode(payload: &[u8], limit: usize) -> Result<Vec<u8>, FrameError> {
     let too_long = || FrameError::TooLong { length: u64::try_from(payload.len()).unwrap_or(u64::MAX), limit };
     if payload.len() > limit {
@@ -57,11 +54,8 @@ impl Decoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole payload, or `None` until more bytes come.
-    ///
-    /// # Errors
-    /// [`FrameError::TooLong`] as soon as the length is known; [`FrameError::Unauthentic`] in a keyed session. The
-    /// decoder cannot go on after an error.
+    /// The next whole payload, or `None` until more bytes come. Errors: [`FrameError::TooLong`] as soon as the length
+    /// is known; [`FrameError::Unauthentic`] in a keyed session. The decoder cannot go on after an error.
     pub fn pop(&mut self) -> Result<Option<Vec<u8>>, FrameError> {
         let waiting = self.buffer.get(self.read..).unwrap_or_default();
         let Some((prefix, rest)) = waiting.split_first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
@@ -81,10 +75,7 @@ impl Decoder {
         Ok(Some(payload))
     }
 
-    /// Checks that the stream ends between two frames.
-    ///
-    /// # Errors
-    /// [`FrameError::Truncated`] when it ends inside one.
+    /// Checks that the stream ends between two frames. Errors: [`FrameError::Truncated`] when it ends inside one.
     pub fn finish(&self) -> Result<(), FrameError> {
         let waiting = self.buffer.get(self.read..).unwrap_or_default();
         if waiting.is_empty() {

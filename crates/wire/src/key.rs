@@ -14,19 +14,13 @@ impl Key {
         Self(bytes)
     }
 
-    /// A key from 64 hexadecimal digits.
-    ///
-    /// # Errors
-    /// [`KeyError::Malformed`] for anything else.
+    /// A key from 64 hexadecimal digits. Errors: [`KeyError::Malformed`] for anything else.
     pub fn from_hex(text: &str) -> Result<Self, KeyError> {
         hex::decode(text.trim()).map(Self).ok_or(KeyError::Malformed { line: 1 })
     }
 
     /// Reads the text of a key file: one line of 64 hexadecimal digits; empty lines and lines that begin with `#` are
-    /// ignored.
-    ///
-    /// # Errors
-    /// [`KeyError`] naming the line; the line's text is never part of the message.
+    /// ignored. Errors: [`KeyError`] naming the line; the line's text is never part of the message.
     pub fn parse_file(text: &str) -> Result<Self, KeyError> {
         let mut key = None;
         for (line, content) in (1..).zip(text.lines()) {

@@ -105,10 +105,8 @@ impl OpenRequest {
         }
     }
 
-    /// Checks the request against what the reflector's owner allows.
-    ///
-    /// # Errors
-    /// The code and the reason of a refusal, naming the limit and the remedy.
+    /// Checks the request against what the reflector's owner allows. Errors: the code and the reason of a refusal,
+    /// naming the limit and the remedy.
     pub fn check(&self, limits: &Limits) -> Result<(), Refusal> {
         let protocol = self.socket.protocol;
         if self.max_size > limits.max_size {

@@ -77,10 +77,8 @@ impl Role for Server {
 pub type ServerSession = Session<Server>;
 
 impl ServerSession {
-    /// A session that has its hello ready to transmit.
-    ///
-    /// # Errors
-    /// [`SessionError::Frame`] when the configuration does not fit into a hello.
+    /// A session that has its hello ready to transmit. Errors: [`SessionError::Frame`] when the configuration does not
+    /// fit into a hello.
     pub fn new(config: ServerConfig) -> Result<Self, SessionError> {
         let hello = ServerMessage::ServerHello(Box::new(ServerHello {
             versions: config.versions,
@@ -98,10 +96,7 @@ impl ServerSession {
         Ok(session)
     }
 
-    /// Takes bytes from the client.
-    ///
-    /// # Errors
-    /// Whatever ends the session; what is left to transmit says so to the client.
+    /// Takes bytes from the client. Errors: whatever ends the session; what is left to transmit says so to the client.
     pub fn handle_bytes(&mut self, bytes: &[u8]) -> Result<(), SessionError> {
         if self.state == State::Done {
             return Ok(());
@@ -124,46 +119,33 @@ impl ServerSession {
         self.state != State::Hello
     }
 
-    /// Answers [`ServerEvent::Open`].
-    ///
-    /// # Errors
-    /// [`SessionError::Misuse`] at any other time.
+    /// Answers [`ServerEvent::Open`]. Errors: [`SessionError::Misuse`] at any other time.
     pub fn opened(&mut self, opened: Opened) -> Result<(), SessionError> {
         self.step("opened", State::Opening, State::Opened)?;
         self.say(&ServerMessage::Opened(opened))
     }
 
-    /// Says that the data path is the client's, after [`ServerSession::opened`].
-    ///
-    /// # Errors
-    /// [`SessionError::Misuse`] at any other time.
+    /// Says that the data path is the client's, after [`ServerSession::opened`]. Errors: [`SessionError::Misuse`] at
+    /// any other time.
     pub fn proved(&mut self, address: Option<SocketAddr>) -> Result<(), SessionError> {
         self.step("proved", State::Opened, State::Proved)?;
         self.say(&ServerMessage::Proved { address })
     }
 
-    /// Answers [`ServerEvent::Start`].
-    ///
-    /// # Errors
-    /// [`SessionError::Misuse`] at any other time.
+    /// Answers [`ServerEvent::Start`]. Errors: [`SessionError::Misuse`] at any other time.
     pub fn started(&mut self) -> Result<(), SessionError> {
         self.step("started", State::Starting, State::Running)?;
         self.say(&ServerMessage::Started)
     }
 
-    /// Answers [`ServerEvent::Stop`].
-    ///
-    /// # Errors
-    /// [`SessionError::Misuse`] at any other time.
+    /// Answers [`ServerEvent::Stop`]. Errors: [`SessionError::Misuse`] at any other time.
     pub fn stopped(&mut self, report: StopReport) -> Result<(), SessionError> {
         self.step("stopped", State::Stopping, State::Proved)?;
         self.say(&ServerMessage::Stopped(Box::new(report)))
     }
 
-    /// Tells a stream's last second while it runs; says nothing at any other time.
-    ///
-    /// # Errors
-    /// [`SessionError::Frame`] when the message cannot be written.
+    /// Tells a stream's last second while it runs; says nothing at any other time. Errors: [`SessionError::Frame`] when
+    /// the message cannot be written.
     pub fn interval(&mut self, interval: StreamInterval) -> Result<(), SessionError> {
         if self.state == State::Running { self.say(&ServerMessage::Interval(interval)) } else { Ok(()) }
     }

@@ -74,10 +74,7 @@ impl<R: Role> Session<R> {
         }
     }
 
-    /// Takes note that the far end hung up.
-    ///
-    /// # Errors
-    /// [`SessionError::Closed`] unless the session was over before.
+    /// Takes note that the far end hung up. Errors: [`SessionError::Closed`] unless the session was over before.
     pub fn handle_end(&mut self) -> Result<(), SessionError> {
         let state = std::mem::replace(&mut self.state, State::Done);
         if state == State::Done { Ok(()) } else { Err(SessionError::Closed { state: state.words::<R>() }) }

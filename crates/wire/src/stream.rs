@@ -51,10 +51,8 @@ impl StreamRequest {
         u64::from(self.spec.sockets()) * u64::from(self.spec.batch) * sent.max(received)
     }
 
-    /// Checks the request against what the reflector's owner allows and what makes sense.
-    ///
-    /// # Errors
-    /// The code and the reason of a refusal, naming the limit and the remedy.
+    /// Checks the request against what the reflector's owner allows and what makes sense. Errors: the code and the
+    /// reason of a refusal, naming the limit and the remedy.
     pub(crate) fn check(&self, open: &OpenRequest, limits: &Limits) -> Result<(), Refusal> {
         let protocol = open.socket.protocol;
         if !open.probe.is_bulk() {

@@ -245,14 +245,12 @@ impl StateDir {
         Ok(Changes { id: id.clone(), path, header: log.header, log: Some(writer), next, held })
     }
 
-    /// Undoes a change set in strict reverse order: each knob only where its value is still the set's (or with `force`),
-    /// read back, retried while the kernel answers EBUSY until `patience` is over. The log goes when nothing failed; a
-    /// conflict does not keep it. The announcement of this set's shield (`shield.json`) goes first. Knobs of a network
-    /// namespace that was removed are forgotten; those of one that is not found, or not known, are left and named.
-    ///
-    /// # Errors
-    /// [`UndoError`] when the log cannot be read or written; [`UndoError::OtherNamespace`], before anything is undone; knobs
-    /// that resist are in the report.
+    /// Undoes a change set in strict reverse order: each knob only where its value is still the set's (or with
+    /// `force`), read back, retried while the kernel answers EBUSY until `patience` is over. The log goes when nothing
+    /// failed; a conflict does not keep it. The announcement of this set's shield (`shield.json`) goes first. Knobs of
+    /// a network namespace that was removed are forgotten; those of one that is not found, or not known, are left and
+    /// named. Errors: [`UndoError`] when the log cannot be read or written; [`UndoError::OtherNamespace`], before
+    /// anything is undone; knobs that resist are in the report.
     pub fn undo(
         &self,
         _lock: &Lock,

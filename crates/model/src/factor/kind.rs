@@ -29,10 +29,7 @@ pub enum ValueType {
     Rates,
 }
 
-/// A number with k, M or G.
-///
-/// # Errors
-/// What to write instead, for what is no number above 0.
+/// A number with k, M or G. Errors: what to write instead, for what is no number above 0.
 pub fn scaled(text: &str) -> Result<f64, String> {
     let (digits, factor) = match text.char_indices().next_back() {
         Some((at, 'k' | 'K')) => (&text[..at], 1e3),

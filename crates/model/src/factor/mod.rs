@@ -269,10 +269,7 @@ impl Factor {
         self.record == Record::Listed
     }
 
-    /// Reads a value as it is written on a command line.
-    ///
-    /// # Errors
-    /// [`ModelError::Grammar`], saying what is allowed.
+    /// Reads a value as it is written on a command line. Errors: [`ModelError::Grammar`], saying what is allowed.
     pub fn read(&self, text: &str) -> Result<Value, ModelError> {
         let value = if self.is_two_ended() { Some(Value::from(text)) } else { self.kind.read(text) };
         value.filter(|value| self.takes(value)).ok_or_else(|| self.unreadable(text))
@@ -290,10 +287,7 @@ impl Factor {
         self.kind.read(text).ok_or_else(|| self.unreadable(text))
     }
 
-    /// Puts a value into a specification.
-    ///
-    /// # Errors
-    /// A value that is of the wrong type, no known word, or out of range.
+    /// Puts a value into a specification. Errors: a value that is of the wrong type, no known word, or out of range.
     pub fn apply(&self, spec: &mut ProbeSpec, value: &Value) -> Result<(), ModelError> {
         if !self.takes(value) {
             return Err(self.unreadable(&word(value)));

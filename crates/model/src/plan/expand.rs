@@ -49,11 +49,8 @@ impl Cell {
 type Choice = (&'static Factor, Value);
 
 impl Plan {
-    /// All cells in the order that the plan names them.
-    ///
-    /// # Errors
-    /// An axis without values, a value that cannot be read, a name without an entry, settings that contradict each
-    /// other, or a cell that is there twice.
+    /// All cells in the order that the plan names them. Errors: an axis without values, a value that cannot be read, a
+    /// name without an entry, settings that contradict each other, or a cell that is there twice.
     pub fn cells(&self) -> Result<Vec<Cell>, ModelError> {
         let mut cells = Vec::new();
         let mut seen = BTreeSet::new();

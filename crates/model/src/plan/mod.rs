@@ -332,10 +332,8 @@ pub const STACKS: [BuiltInStack; 2] = [
 ];
 
 impl Plan {
-    /// Reads a plan and checks everything that needs no host.
-    ///
-    /// # Errors
-    /// [`ModelError`], naming file, line, key and remedy on one line.
+    /// Reads a plan and checks everything that needs no host. Errors: [`ModelError`], naming file, line, key and remedy
+    /// on one line.
     pub fn parse(what: &str, text: &str) -> Result<Self, ModelError> {
         let plan: Self = toml::from_str(text).map_err(|error| blame::parsing(what, text, &error))?;
         let cells = plan.check_cells().map_err(|error| blame::checking(what, text, &error))?;
@@ -344,10 +342,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The plan as text that [`Self::parse`] reads, for plans that a program made.
-    ///
-    /// # Errors
-    /// [`ModelError::Document`] for a value that has no form in TOML.
+    /// The plan as text that [`Self::parse`] reads, for plans that a program made. Errors: [`ModelError::Document`] for
+    /// a value that has no form in TOML.
     pub fn to_text(&self) -> Result<String, ModelError> {
         toml::to_string(self).map_err(|error| ModelError::Document {
             what: format!("plan {}", self.name),
@@ -355,9 +351,7 @@ impl Plan {
         })
     }
 
-    /// Refuses what contradicts itself. [`Self::parse`] does it, too: for plans that were changed since.
-    ///
-    /// # Errors
+    /// Refuses what contradicts itself. [`Self::parse`] does it, too: for plans that were changed since. Errors:
     /// [`ModelError`], with the remedy.
     pub fn check(&self) -> Result<(), ModelError> {
         let cells = self.check_cells()?;

@@ -57,20 +57,14 @@ pub struct CaptureFile {
 }
 
 impl CaptureFile {
-    /// Makes the file, or empties it.
-    ///
-    /// # Errors
-    /// It cannot be written.
+    /// Makes the file, or empties it. Errors: it cannot be written.
     pub fn create(spec: CaptureSpec) -> Result<Self, NetError> {
         let path = spec.path.clone();
         let made = File::create(&path).and_then(|file| Self::new(spec, file, true));
         made.map_err(|cause| NetError::CaptureFile { path, cause })
     }
 
-    /// The same on standard output, whatever the path.
-    ///
-    /// # Errors
-    /// It takes nothing.
+    /// The same on standard output, whatever the path. Errors: it takes nothing.
     pub fn to_standard_output(spec: CaptureSpec) -> Result<Self, NetError> {
         let spec = CaptureSpec { path: "standard output".into(), ..spec };
         let owned = io::stdout().as_fd().try_clone_to_owned();

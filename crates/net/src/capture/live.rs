@@ -21,10 +21,8 @@ pub struct Live {
 }
 
 impl Live {
-    /// Listens to an interface, by its name or one of its addresses.
-    ///
-    /// # Errors
-    /// There is no such interface, or capturing is not permitted.
+    /// Listens to an interface, by its name or one of its addresses. Errors: there is no such interface, or capturing
+    /// is not permitted.
     pub fn open(name: &str) -> Result<Self, NetError> {
         let index = crate::interface::named(name)?;
         let link = Link::named(&crate::interface::name_of(index)?)?;

@@ -118,10 +118,7 @@ pub struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads the start of a file.
-    ///
-    /// # Errors
-    /// It is no capture, or ends at once.
+    /// Reads the start of a file. Errors: it is no capture, or ends at once.
     pub fn new(mut input: R) -> Result<Self, CaptureError> {
         let mut start = [0; 4];
         let got = fill(&mut input, &mut start, 0)?;
@@ -161,10 +158,8 @@ impl<R: Read> Reader<R> {
         self.at
     }
 
-    /// The next entry; `None` at the end of the file.
-    ///
-    /// # Errors
-    /// The file is damaged or ends inside a record. Nothing more can be read after an error.
+    /// The next entry; `None` at the end of the file. Errors: the file is damaged or ends inside a record. Nothing more
+    /// can be read after an error.
     pub fn next_entry(&mut self) -> Result<Option<Entry>, CaptureError> {
         loop {
             if let Some(entry) = self.ready.pop_front() {

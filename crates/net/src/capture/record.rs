@@ -27,20 +27,15 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Makes the file, or empties it, and the loop to be run by a thread of its own.
-    ///
-    /// # Errors
-    /// The file cannot be written, or no packet may be captured here.
+    /// Makes the file, or empties it, and the loop to be run by a thread of its own. Errors: the file cannot be
+    /// written, or no packet may be captured here.
     pub fn create(spec: CaptureSpec) -> Result<(Self, CaptureLoop), NetError> {
         check_permission()?;
         let payload_bytes = spec.payload_bytes;
         Self::into_file(CaptureFile::create(spec)?, payload_bytes)
     }
 
-    /// The same with a file in memory, which is gone with this process.
-    ///
-    /// # Errors
-    /// As [`Self::create`].
+    /// The same with a file in memory, which is gone with this process. Errors: as [`Self::create`].
     pub fn in_memory(spec: CaptureSpec) -> Result<(Self, CaptureLoop, File), NetError> {
         check_permission()?;
         let failed = |cause| NetError::Descriptors { what: "a file in memory", cause };
@@ -61,20 +56,16 @@ impl Capture {
     }
 
     /// Captures this flow too, from now on; a flow that is followed already is narrowed to what is known better now.
-    /// `device` is where its packets pass; without one the routing table says.
-    ///
-    /// # Errors
-    /// There is no such interface or no route, or the kernel refuses.
+    /// `device` is where its packets pass; without one the routing table says. Errors: there is no such interface or no
+    /// route, or the kernel refuses.
     pub fn follow(&self, flow: Flow, device: Option<&str>) -> Result<(), NetError> {
         let name = interface_to(flow.far, device)?;
         self.tell(FlowFilter::One(flow), name)
     }
 
     /// Captures what a group-based protocol sends too, from now on: to its groups, from anybody, and unicast between
-    /// its members, both ways. `device` is the interface of its groups; without one the routing table says.
-    ///
-    /// # Errors
-    /// There is no such interface or no route, or the kernel refuses.
+    /// its members, both ways. `device` is the interface of its groups; without one the routing table says. Errors:
+    /// there is no such interface or no route, or the kernel refuses.
     pub fn follow_group(&self, flow: GroupFlow, device: Option<&str>) -> Result<(), NetError> {
         let Some(group) = flow.groups.first() else { return Ok(()) };
         let name = interface_to(SocketAddr::new(*group, 9), device)?;

@@ -97,10 +97,7 @@ impl Measured {
 }
 
 /// Spins on a CPU in ordinary policy and finds what it lost and to whom. Takes up that CPU for `time`, at most five
-/// seconds.
-///
-/// # Errors
-/// The CPU may not be used, or there is no clock.
+/// seconds. Errors: the CPU may not be used, or there is no clock.
 pub fn measure(cpu: u32, time: Duration) -> Result<Measured, VerifyError> {
     let machine = Machine::running();
     let before = Counts::read(&machine, cpu);
@@ -148,11 +145,9 @@ pub fn measure(cpu: u32, time: Duration) -> Result<Measured, VerifyError> {
     Ok(measured)
 }
 
-/// Spins on a CPU in SCHED_FIFO for longer than a throttling period and measures how long it was kept off. The kernel ends
-/// this process when the thread runs a second longer than that (RLIMIT_RTTIME), and others of this CPU wait meanwhile.
-///
-/// # Errors
-/// The CPU or the policy may not be used, or there is no clock.
+/// Spins on a CPU in SCHED_FIFO for longer than a throttling period and measures how long it was kept off. The kernel
+/// ends this process when the thread runs a second longer than that (RLIMIT_RTTIME), and others of this CPU wait
+/// meanwhile. Errors: the CPU or the policy may not be used, or there is no clock.
 pub fn probe_throttle(cpu: u32) -> Result<Throttle, VerifyError> {
     let clock = ::clock::Clock::calibrate()?;
     let spinner = move || crate::verify::spin(clock, cpu, PROBE, Policy::Fifo(1));

@@ -22,9 +22,7 @@ pub struct CpuListError(String, String);
 /// | `~LIST` | all online but LIST (RedHawk's; the whole list) |
 /// | `LIST,~X` | LIST without X |
 ///
-/// Whether the numbers exist is for the caller to check; words give only CPUs that are online.
-///
-/// # Errors
+/// Whether the numbers exist is for the caller to check; words give only CPUs that are online. Errors:
 /// [`CpuListError`]; a list that names nothing is one.
 pub fn cpus(text: &str, machine: &Machine) -> Result<CpuList, CpuListError> {
     let topology = Topology::read(machine);

@@ -84,10 +84,7 @@ pub(crate) use portable::Completion;
 /// The clock's name.
 pub const CLOCK: &str = system::CLOCK;
 
-/// Places the process and the calling thread.
-///
-/// # Errors
-/// [`PlatformError`] for the first wish that is not granted.
+/// Places the process and the calling thread. Errors: [`PlatformError`] for the first wish that is not granted.
 pub fn place(placement: &Placement) -> Result<(), PlatformError> {
     if let Some(class) = placement.class {
         system::set_priority_class(class)?;
