@@ -21,8 +21,7 @@ const LINE: [(&str, &[&str]); 4] = [
     ("crates/shim/src/user", &["signal", "calls"]),
 ];
 
-/// Files that list their modules in groups, separated by blank lines, and how the modules name each other: one uses those of its own
-/// group and of earlier ones.
+/// Files whose modules are in groups separated by blank lines; a module uses its own group and earlier ones.
 const GROUPED: [(&str, &str); 2] =
     [("crates/digest/src/lib.rs", "crate::"), ("crates/shim/src/user/mod.rs", "super::")];
 

@@ -26,8 +26,7 @@ const PROGRAMS: &str = "gcc libc6-dev sockperf iperf3 redis-server redis-tools n
 const ROW: &str = "INTEROP ";
 const BYPASS_ROW: &str = "BYPASS ";
 
-/// No test is silent for so long, and no crate takes so long to compile: something hangs, and is to be named while it is
-/// still there, not when whoever runs the tests gives up.
+/// No test is silent and no crate compiles for so long: it hangs, and is named before a person gives up.
 const SILENCE: Duration = Duration::from_secs(600);
 
 #[derive(clap::Args, Default)]
@@ -83,8 +82,7 @@ impl Counts {
         self.retried.extend(other.retried);
     }
 
-    /// Notes what a test reports of itself: `SKIPPED name: reason`, `PARTLY name: what it left out, and why`,
-    /// `RETRIED what: reason`. Whether the line is one.
+    /// Notes a test's own `SKIPPED name: …`, `PARTLY name: …` or `RETRIED what: …`. Whether the line is one.
     fn note(&mut self, line: &str) -> bool {
         if let Some(test) = line.strip_prefix("SKIPPED ") {
             once(&mut self.skipped, test);
@@ -193,8 +191,7 @@ fn python_tests() -> Result<String> {
     Ok(format!("libpython{}-testsuite", version.trim()))
 }
 
-/// Runs all tests of a file with programs of others, one after the other, and prints what each case saw. They may be given
-/// something by a variable.
+/// Runs all tests of a file with others' programs, one by one, and prints each case. A variable may be passed.
 fn with_others(
     file: &str,
     mark: &str,

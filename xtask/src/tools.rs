@@ -31,8 +31,7 @@ fn lock_fuzz() -> Result<()> {
     Ok(())
 }
 
-/// Runs fuzz targets without a sanitizer, on stable Rust. New inputs stay in `target/fuzz/NAME`, failing ones go to
-/// `fuzz/artifacts/NAME`.
+/// Fuzzes without sanitizer, on stable Rust: new inputs in `target/fuzz/NAME`, failing in `fuzz/artifacts/NAME`.
 pub(crate) fn fuzz(only: Option<&str>, seconds: u32) -> Result<()> {
     lock_fuzz()?;
     let corpora = files::listed(&process::root().join("fuzz/corpus"))?;

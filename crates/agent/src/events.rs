@@ -1,5 +1,4 @@
-//! What an agent waits for: requests, signals, and what its workers say. Each source has a thread that sleeps until
-//! something comes.
+//! What an agent waits for: requests, signals, and events of its workers. Each source has a thread that sleeps.
 
 use crate::AgentError;
 use crate::worker::WorkerNotice;

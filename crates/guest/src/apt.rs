@@ -1,5 +1,4 @@
-//! Debian's packages: downloaded and verified by apt, unpacked into the cache. Nothing is installed, and the machine's own
-//! lists of packages stay as they are.
+//! Debian's packages: downloaded and verified by apt, unpacked into the cache; nothing is installed on this machine.
 
 use crate::cache::need_space;
 use crate::{Cache, GuestError};

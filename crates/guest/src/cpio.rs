@@ -1,5 +1,4 @@
-//! Archives of the form that the kernel unpacks as its first file system: cpio "newc"
-//! (Documentation/driver-api/early-userspace/buffer-format.rst).
+//! cpio archives of form "newc" for the kernel (Documentation/driver-api/early-userspace/buffer-format.rst).
 
 use std::collections::BTreeSet;
 use std::path::Path;

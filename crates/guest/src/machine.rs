@@ -47,8 +47,7 @@ const MODES: [ModeRule; 3] = [
         mode: GuestMode::Icount,
         // 2 ns an instruction. The model of the CPU is a small one, which is emulated at half the cost.
         arguments: &["-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off", "-cpu", "qemu64"],
-        // Without a reliable TSC each look at the clock is an emulated device's register. Tests of ciphers are a third of an
-        // emulated boot. The others take out chance.
+        // Without a reliable TSC each clock read is a device access. Cipher tests take a third of an emulated boot.
         words: "quiet cryptomgr.notests tsc=reliable nokaslr norandmaps random.trust_cpu=off",
         silence: None,
         patience: 4,

@@ -23,8 +23,7 @@ pub struct PackageSet<'a> {
 }
 
 impl PackageSet<'_> {
-    /// The folder with all files, which apt fetches and verifies where the cache does not have them; nothing is installed.
-    /// Remove it to renew it. `note` gets what is fetched.
+    /// The folder with all files; apt fetches and verifies missing ones. Removal renews it. `note`: what is fetched.
     pub fn fetch(&self, cache: &Cache, note: &mut dyn FnMut(&str)) -> Result<PathBuf, GuestError> {
         let &Self { what, name, size, space, otherwise, .. } = self;
         let wanted = CacheFolder {

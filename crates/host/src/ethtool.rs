@@ -60,8 +60,7 @@ impl Ethtool {
     fn call(&self, device: &str, data: *mut libc::c_char) -> io::Result<libc::c_int> {
         let mut request = request_for(device).ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))?;
         request.ifr_ifru.ifru_data = data;
-        // SAFETY: `request` names a device and points to the words of the two callers above, all alive over the call and
-        // as many as the kernel writes for their command.
+        // SAFETY: `request` has a name and the callers' words: as many as the kernel writes, alive over the call.
         let answer = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SIOCETHTOOL as libc::Ioctl, &raw mut request) };
         if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
     }

@@ -1,5 +1,4 @@
-//! Interrupts: how often each came to each CPU; of those of devices also who handles them, where they may go, and whether
-//! that can be changed.
+//! Interrupts: their counts per CPU; of devices also who handles them, where they may go, and if that can be changed.
 
 mod counts;
 

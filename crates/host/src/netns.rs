@@ -98,8 +98,7 @@ pub fn find(inode: u64) -> Search {
     let mut is_it = |path: &PathBuf| match std::fs::read_link(path) {
         Ok(target) => target == Path::new(&link),
         Err(cause) => {
-            // The kernel denies a task that ended meanwhile too; a second look finds nothing of it. Process 1 is the
-            // machine's own, which may be closed even to root.
+            // The kernel also denies ended tasks; a second look finds none. Process 1 may be closed to root.
             let denied = |cause: &io::Error| cause.kind() == io::ErrorKind::PermissionDenied;
             is_denied |= denied(&cause)
                 && !path.starts_with("/proc/1")

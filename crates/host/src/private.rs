@@ -31,8 +31,7 @@ pub fn chosen_folder(path: &Path) -> io::Result<()> {
     if is_used { check(path) } else { folder(path) }
 }
 
-/// Looks whether what is in a folder or file may be believed: it is root's or the caller's (where root calls, root's),
-/// and others may not write to it.
+/// Checks that a file or folder belongs to root or the caller (for root: to root) and that others cannot write to it.
 pub fn check(path: &Path) -> io::Result<()> {
     let found = std::fs::symlink_metadata(path)?;
     if found.is_symlink() {

@@ -103,12 +103,10 @@ pub fn carried_by(words: &[u64], sockets: &[RawFd]) -> Vec<Carried> {
 /// Objects that the dynamic loader has mapped, by its names: /proc/self/maps has those that symbolic links end at.
 fn loaded_objects() -> Vec<String> {
     unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _size: size_t, names: *mut c_void) -> c_int {
-        // SAFETY: dl_iterate_phdr(3) passes a valid record, and the pointer that it was given: the vector below, which
-        // nothing else uses meanwhile.
+        // SAFETY: dl_iterate_phdr(3) passes a valid record and the vector below, which nothing else uses.
         let (info, names) = unsafe { (&*info, &mut *names.cast::<Vec<String>>()) };
         if !info.dlpi_name.is_null() {
-            // SAFETY: the name is a string that ends with a zero and lives as long as the object is loaded; the loader
-            // holds its lock during the call.
+            // SAFETY: the name ends with a zero and lives as long as the object is loaded; the loader holds its lock.
             let name = unsafe { CStr::from_ptr(info.dlpi_name) };
             names.push(name.to_string_lossy().into_owned());
         }

@@ -121,8 +121,7 @@ impl Task {
         policy_words(self.policy, self.priority)
     }
 
-    /// Whether it handles an interrupt (`irq/N-name`). Such a thread must never be moved as a task: its CPUs follow its
-    /// interrupt, and a cpuset and back would widen them.
+    /// Whether it handles an interrupt (`irq/N-name`). It is never moved as a task: its CPUs follow its interrupt.
     pub fn handles_interrupt(&self) -> bool {
         self.kernel && self.key.name.starts_with("irq/")
     }

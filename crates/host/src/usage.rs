@@ -288,8 +288,7 @@ impl Sampler {
             machine_irq_ns: ns(machine.irq),
             machine_steal_ns: ns(machine.steal),
             cpus: after.cpus,
-            // /proc/stat is sampled at ticks and the thread's own time is exact, so the difference can be negative;
-            // and others cannot have had more than the thread left over.
+            // /proc/stat counts ticks, the thread's time is exact: the difference may be negative or too large.
             other_tasks_ns: one.map(|one| {
                 let busy = ns(one.user.saturating_add(one.system));
                 busy.saturating_sub(own_ns).min(elapsed_ns.saturating_sub(own_ns))

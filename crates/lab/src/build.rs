@@ -1,5 +1,4 @@
-//! What a lab consists of: pure planning, no system calls. The record is what the registry keeps; the batches are what
-//! `ip` executes.
+//! What a lab consists of: planning without system calls. The registry keeps the record; `ip` executes the batches.
 
 use crate::{LabError, Owner, Subnet};
 use model::plan::{GuestMode, LabKind, LabPlan};

@@ -264,8 +264,7 @@ fn remove(registry: &Registry, _lock: &Lock, record: &LabRecord) -> Result<(), L
     for host in &record.hosts {
         let Some(netns) = host.netns.as_deref().filter(|netns| namespace_exists(netns)) else { continue };
         let device = &host.device;
-        // Links go at once when deleted by name; with their namespace they go some time later, or never while a
-        // process still holds it.
+        // Links deleted by name go at once; with their namespace later, or never while a process holds it.
         let lines = match &host.port {
             Some(_) => vec![format!("link set {device} down"), format!("link set {device} netns {here}")],
             None if device == LOOPBACK => continue,

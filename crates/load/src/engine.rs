@@ -181,8 +181,7 @@ impl Load {
         Ok(steady)
     }
 
-    /// Ends the load, its children and its files. `work` and `work_cv` cover the time from the return of
-    /// [`Load::wait_steady`] to this call.
+    /// Ends the load, its children and its files. `work` and `work_cv` count from the return of [`Load::wait_steady`].
     pub fn stop(mut self) -> Result<LoadReport, LoadError> {
         let end = self.sampler.now();
         let looks = self.sampler.looks();

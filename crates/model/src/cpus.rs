@@ -29,8 +29,7 @@ impl CpuList {
         self.0.contains(&cpu)
     }
 
-    /// The CPUs of a mask as the kernel writes it: 32-bit words in hexadecimal, the highest first (`1,00000003`). `None`
-    /// for anything else, and for CPUs above [`MAX_CPU`].
+    /// The CPUs of a kernel mask: hexadecimal 32-bit words, highest first. `None`: malformed or above [`MAX_CPU`].
     pub fn from_mask(text: &str) -> Option<Self> {
         let mut cpus = BTreeSet::new();
         for (place, word) in text.trim().rsplit(',').enumerate() {

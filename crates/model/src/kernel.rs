@@ -151,8 +151,7 @@ impl FromStr for KernelChoice {
     }
 }
 
-/// Whether the kernel takes a word for one parameter of its own: a quote would join words, and after `--` all words are those
-/// of the first process.
+/// Whether the kernel takes a word as one parameter: a quote would join words, `--` begins those of init.
 fn is_plain(word: &str) -> bool {
     word != "--" && word.chars().all(|c| c.is_ascii_graphic() && c != '"')
 }

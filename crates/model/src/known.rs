@@ -1,5 +1,4 @@
-//! Changes of the kernel that are known to move tails (`known_changes.toml`): quoted only where both the version and the
-//! symptom fit.
+//! Known changes of the kernel that move tails (`known_changes.toml`), quoted only where version and symptom fit.
 
 use crate::facts::is_preempt_rt;
 use std::sync::OnceLock;
@@ -60,8 +59,7 @@ fn parse(text: &str) -> Result<Vec<KnownChange>, toml::de::Error> {
     toml::from_str::<File>(text).map(|file| file.change)
 }
 
-/// The changes that a kernel of this release has and that show as this symptom. `preemption` as in
-/// [`crate::MachineFacts::preemption`].
+/// The changes of this release that cause this symptom. `preemption` as in [`crate::MachineFacts::preemption`].
 pub fn fitting(
     release: &str,
     preemption: Option<&str>,

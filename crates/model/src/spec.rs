@@ -325,8 +325,7 @@ impl ProbeSpec {
         self.socket.as_ref().ok_or_else(none)
     }
 
-    /// Checks what can be checked without a host: sizes, counts, and settings that contradict each other. Errors: the
-    /// first thing wrong, with the remedy.
+    /// Checks what needs no host: sizes, counts, contradictions. Errors: the first thing wrong, with the remedy.
     pub fn check(&self) -> Result<(), ModelError> {
         let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(what, remedy));
         if self.sizes.is_empty() {

@@ -53,8 +53,7 @@ pub struct EndUsage {
 }
 
 impl EndUsage {
-    /// CPU utilisation of the whole machine in percent, in netperf's definition: 100 less the idle share averaged over
-    /// all CPUs, iowait and steal counted as busy.
+    /// The machine's CPU utilization in percent by netperf: 100 less idle of all CPUs; iowait and steal are busy.
     pub fn machine_percent(&self) -> Option<f64> {
         let capacity = self.elapsed_ns as f64 * f64::from(self.cpus);
         (capacity > 0.0).then(|| (100.0 * self.machine_busy_ns as f64 / capacity).min(100.0))

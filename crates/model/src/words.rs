@@ -87,8 +87,7 @@ macro_rules! text {
     };
 }
 
-/// Reads the items of a list whose words are all known: those of a newer version are left out, and the rest of the document
-/// is read.
+/// Reads the items of a list whose words are known; words of newer versions are left out.
 pub(crate) fn known<'de, D, T>(list: D) -> Result<Vec<T>, D::Error>
 where
     D: serde::Deserializer<'de>,
@@ -106,8 +105,7 @@ pub fn unknown(what: &'static str, given: &str, known: &[&str]) -> ModelError {
     ModelError::UnknownWord { what, given: given.to_owned(), accepted: listed(known) }
 }
 
-/// The known word that a wrong one was most likely meant to be, if any is near: few letters differ, or only its end is
-/// missing (`recv` for `recv-us`).
+/// The known word nearest to a wrong one, if any: few letters differ, or its end is missing (`recv` for `recv-us`).
 pub fn nearest<W: AsRef<str> + Ord>(given: &str, known: impl IntoIterator<Item = W>) -> Option<W> {
     let distance = |word: W| (strsim::damerau_levenshtein(given, word.as_ref()), word);
     let (changes, word) = known.into_iter().map(distance).min()?;

@@ -181,8 +181,7 @@ impl WorkerEvent {
         format!("\n{LINE_MARK}{body}\n")
     }
 
-    /// Reads one line without its newline; `None` for lines of somebody else. Errors: [`crate::ModelError::Document`]
-    /// for a marked line that does not parse.
+    /// Reads one line; `None` without the mark. Errors: [`crate::ModelError::Document`] for a line that does not parse.
     pub fn from_line(line: &[u8]) -> Result<Option<Self>, crate::ModelError> {
         parse_line(line)
     }

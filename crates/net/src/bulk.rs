@@ -115,8 +115,7 @@ pub fn unacknowledged(socket: &DataSocket) -> Option<u64> {
     sys::output_queue(socket.read_fd()).ok()
 }
 
-/// The MTU of the route to an address, as the kernel knows it (IP_MTU of ip(7), IPV6_MTU of ipv6(7)). Errors: there is no
-/// route, or the kernel does not tell.
+/// The MTU of the route to an address (IP_MTU of ip(7), IPV6_MTU of ipv6(7)). Errors: no route, or the kernel has none.
 pub fn route_mtu(to: SocketAddr) -> Result<u32, NetError> {
     let socket = crate::route::routed(to)?;
     mtu(socket.as_raw_fd(), to.is_ipv6())
@@ -186,8 +185,7 @@ impl<'a> Exchange<'a> {
         Ok(Self { socket })
     }
 
-    /// Sends a datagram; one that finds no room is as good as lost. Errors: the call failed for another reason than want of
-    /// room.
+    /// Sends a datagram; one without room is dropped. Errors: the call failed for another reason than room.
     #[inline]
     pub fn send(&self, message: &[u8]) -> Result<(), PathError> {
         if sys::send(self.socket.write_fd(), message, libc::MSG_NOSIGNAL) >= 0 {

@@ -12,8 +12,7 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Takes the times out of a control message, if they are in it: three `timespec`, of which the second is no longer
-    /// used (struct scm_timestamping).
+    /// Takes the times of a control message, if any: three `timespec`, the second unused (struct scm_timestamping).
     #[inline]
     pub(crate) fn read(&mut self, level: c_int, kind: c_int, data: &[u8]) {
         if level != libc::SOL_SOCKET || kind != libc::SO_TIMESTAMPING {

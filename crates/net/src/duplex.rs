@@ -15,8 +15,7 @@ use model::{Receive, Repaired};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Message {
-    /// Its length. Streams and pipes: always the buffer's. Datagrams: the true one, so more than the buffer's length means
-    /// that the end was cut off.
+    /// Its length: of streams and pipes the buffer's, of datagrams the true one; a longer one was cut off.
     pub bytes: usize,
     /// Which of several peers it came from, by the order in which they were given.
     pub from: u16,

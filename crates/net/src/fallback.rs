@@ -6,8 +6,7 @@ use libc::c_int;
 use model::Protocol;
 use std::os::fd::RawFd;
 
-/// What became of connections that were asked to be MPTCP: the kernel falls back to TCP without a word where the peer or
-/// something on the path does not speak it.
+/// Fallbacks of MPTCP connections to TCP, which the kernel does not report, where the peer or the path lacks MPTCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Fallback {
     /// Connections that were asked to be MPTCP.

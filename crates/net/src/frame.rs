@@ -22,8 +22,7 @@ use xsk::{Addresses, Backend, Interface, Port, Protocol, XskError};
 const MAC_HEADER: usize = 14;
 const UDP_HEADER: usize = 8;
 const UDP: u8 = 17;
-/// How long a neighbour may take to answer: the kernel asks three times, a second apart. The control connection has usually
-/// found it already.
+/// How long a neighbour may take: the kernel asks three times, a second apart. It is usually known already.
 const PATIENCE: Duration = Duration::from_secs(4);
 /// How long the end of another session on the interface is waited for: it may have been asked to end just now.
 const HANDOVER: Duration = Duration::from_millis(500);

@@ -113,8 +113,7 @@ impl GroupSocket {
         Ok(socket)
     }
 
-    /// Whether IPv6's hop-by-hop header is permitted: tried and taken back, because each packet brings its own. IPv4's
-    /// option always is.
+    /// Whether IPv6's hop-by-hop header is permitted: tried, then removed (each packet brings its own).
     fn alert(&self, wanted: bool) -> Result<(), NetError> {
         if !wanted || !self.v6 {
             return Ok(());

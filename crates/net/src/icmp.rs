@@ -229,8 +229,7 @@ fn raw_identifier(fd: c_int) -> u16 {
     u16::try_from(mixed & 0xffff).unwrap_or(1)
 }
 
-/// Whether `address` may be pinged from here: opens a socket of its family and closes it. Errors: neither kind of socket is
-/// permitted.
+/// Whether `address` may be pinged: opens and closes a socket of its family. Errors: neither kind is permitted.
 pub fn permitted(address: IpAddr) -> Result<(), NetError> {
     open_socket(address.is_ipv6()).map(drop)
 }

@@ -70,8 +70,7 @@ pub fn named(text: &str) -> Result<u32, NetError> {
     }
 }
 
-/// The MTU of the interface called `name` in bytes: the largest IP packet (SIOCGIFMTU, netdevice(7)). Errors: there is no
-/// such interface, or no socket to ask by.
+/// The MTU of interface `name`: the largest IP packet in bytes (netdevice(7)). Errors: no interface or no socket.
 pub fn mtu(name: &str) -> Result<u32, NetError> {
     // SAFETY: SIOCGIFMTU writes the MTU within the request; where it succeeded, this member of the union is set.
     let mtu =

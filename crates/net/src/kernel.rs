@@ -83,8 +83,7 @@ pub(crate) fn socket(protocol: Protocol, v6: bool) -> Result<OwnedFd, NetError> 
     })
 }
 
-/// Whether this kernel makes sockets of a protocol that not every kernel has. Errors: [`NetError::NotInKernel`], with the
-/// remedy.
+/// Whether this kernel makes sockets of an optional protocol. Errors: [`NetError::NotInKernel`], with the remedy.
 pub fn check_kernel(protocol: Protocol) -> Result<(), NetError> {
     if row(protocol).remedy.is_empty() {
         return Ok(());

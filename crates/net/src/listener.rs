@@ -27,8 +27,7 @@ impl DataListener {
         Self::listen(spec, end, local, |_| Ok(()))
     }
 
-    /// The same for a [`crate::TransactionServer`], none of whose connections waits for longer than
-    /// [`crate::bulk::PATIENCE`]. Errors: as [`DataListener::bind`].
+    /// The same for a [`crate::TransactionServer`]; no connection waits longer than [`crate::bulk::PATIENCE`].
     pub fn bind_for_transactions(spec: &SocketSpec, end: &EndSpec, local: SocketAddr) -> Result<Self, NetError> {
         // Before it listens: a connection inherits what is set when it comes, not when it is accepted.
         Self::listen(spec, end, local, be_patient)
@@ -68,8 +67,7 @@ impl DataListener {
         self.local
     }
 
-    /// Waits for a connection; `None` after `timeout`. [`DataSocket::peer_address`] is the peer's
-    /// address. Errors: accepting failed.
+    /// Waits for a connection, which has its peer's address; `None` after `timeout`. Errors: accepting failed.
     pub fn accept(&self, timeout: Duration) -> Result<Option<DataSocket>, NetError> {
         let failed = |cause| NetError::Accept { address: self.local, cause };
         let end = std::time::Instant::now() + timeout;

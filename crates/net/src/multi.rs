@@ -1,5 +1,4 @@
-//! Receiving with recvmsg(2): time stamps, several sources on one socket, several sockets. What it decides at run time is
-//! a few comparisons a message.
+//! Receiving with recvmsg(2): time stamps, several sources on one socket, several sockets.
 
 use crate::NetError;
 use crate::address::RawAddress;
@@ -23,8 +22,7 @@ pub(crate) struct SocketReceiver {
     source: RawAddress,
     origin: Origin,
     stamped: Option<stamps::Reader>,
-    /// Where stamps of what was sent go when this is waited for by readiness: what the error queue holds would end every
-    /// such wait at once.
+    /// Where stamps go when it waits by readiness: an error queue that holds any would end each wait at once.
     passed: Option<Arc<Passed>>,
     filled: usize,
     foreign: u64,

@@ -9,8 +9,7 @@ use model::{EndSpec, Multicast};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 
-/// The interface that an end uses: the one named, else the end's device, else the one that owns `local`. Errors: there is
-/// no such interface.
+/// An end's interface: the one named, else the end's device, else the owner of `local`. Errors: no such interface.
 pub(crate) fn interface_for(named: Option<&str>, end: &EndSpec, local: IpAddr) -> Result<u32, NetError> {
     if let Some(text) = named {
         return interface::named(text);
@@ -106,8 +105,7 @@ pub(crate) fn send_through(
 /// A port to connect to without sending: any but 0 will do.
 const DISCARD: u16 = 9;
 
-/// Whether messages to the group find a route through interface `index`, and on the loopback interface also back up: nothing
-/// is sent. IPv4 needs none.
+/// Whether messages to an IPv6 group find a route through interface `index`, on loopback also back. Sends nothing.
 pub(crate) fn check_route(group: IpAddr, index: u32) -> Result<(), NetError> {
     if group.is_ipv4() {
         return Ok(());

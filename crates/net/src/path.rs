@@ -13,8 +13,7 @@ pub enum Received {
     /// A message of this many bytes. Streams and pipes: always the buffer's length. Datagrams: the datagram's true
     /// length, so more than the buffer's length means that its end was cut off (MSG_TRUNC, recv(2)).
     Bytes(usize),
-    /// A signal interrupted the wait (EINTR). A partly received stream message is kept: calling again with the same
-    /// buffer goes on where it stopped.
+    /// A signal interrupted the wait (EINTR). Calling again with the same buffer continues a partly received message.
     Interrupted,
     /// Spinning only: nothing arrived within [`PathOptions::timeout_ns`]. A partly received stream message is kept.
     TimedOut,

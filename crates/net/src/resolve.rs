@@ -8,8 +8,7 @@ use crate::interface;
 use model::Family;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
 
-/// The first address of `text`; see [`resolve_all`]. Errors: the text cannot be read, the name is not known, or it has no
-/// address of `family`.
+/// The first address of `text`; see [`resolve_all`]. Errors: unreadable text, unknown name, no address of `family`.
 pub fn resolve(text: &str, default_port: u16, family: Option<Family>) -> Result<SocketAddr, NetError> {
     let all = resolve_all(text, default_port, family)?;
     all.first().copied().ok_or_else(|| no_address(text, family))

@@ -76,8 +76,7 @@ fn is_own(address: IpAddr) -> Result<bool, NetError> {
         || interface::addresses()?.iter().any(|entry| entry.address == canonical))
 }
 
-/// The address that packets to `peer` are sent from, as a connected UDP socket tells. Sends nothing. Errors: there is no
-/// route to it.
+/// The address from which packets to `peer` are sent, by a connected UDP socket. Sends nothing. Errors: no route.
 pub fn source_for(peer: SocketAddr) -> Result<IpAddr, NetError> {
     let failed = |cause| NetError::NoRoute { address: peer.ip(), cause };
     let own = own_address(routed(peer)?.as_raw_fd()).map_err(failed)?;

@@ -278,8 +278,7 @@ impl DataSocket {
         (count > DROPS).then(|| values[DROPS])
     }
 
-    /// Send and receive buffer in bytes as the kernel counts them: twice what was asked for (socket(7)). `None` for
-    /// pipes.
+    /// Send and receive buffer in bytes as the kernel counts: twice those asked for (socket(7)). `None`: pipes.
     pub fn buffers(&self) -> Option<(u32, u32)> {
         if matches!(self.kind, SocketKind::Pipe | SocketKind::Memory | SocketKind::Frame) {
             return None;
@@ -288,8 +287,7 @@ impl DataSocket {
         Some((read(libc::SO_SNDBUF)?, read(libc::SO_RCVBUF)?))
     }
 
-    /// Sends one message outside the measured loop, whole. Errors: there is no peer, it is gone, or it takes no data
-    /// for `timeout`.
+    /// Sends a whole message outside the measured loop. Errors: no peer, or none that takes data within `timeout`.
     pub fn send_once(&mut self, message: &[u8], timeout: Duration) -> Result<(), NetError> {
         let fd = self.write_fd();
         let (call, flags) = match self.kind {

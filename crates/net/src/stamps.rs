@@ -154,8 +154,7 @@ impl DataSocket {
         Some(StampClock { stamps, relation: Some(clock.name().to_owned()), error_ns: clock.error_ns() })
     }
 
-    /// The stamps of what this socket sends, messages of `bytes`; absent when it was not asked for any. Errors: the
-    /// descriptor cannot be copied.
+    /// The stamps of sent messages of `bytes`; absent when not asked for. Errors: the descriptor cannot be copied.
     pub fn sent_stamps(&self, bytes: usize) -> Result<Option<SentStamps>, NetError> {
         let Some(Stamping { reader, passed: Some(passed) }) = &self.stamps else { return Ok(None) };
         let socket = self
@@ -167,8 +166,7 @@ impl DataSocket {
     }
 }
 
-/// The PTP hardware clock of the NIC towards a peer, when that NIC stamps all messages that it sends, and with `received`
-/// all that it receives.
+/// The PTP clock of the NIC towards a peer, if it stamps all sent messages, with `received` all received ones too.
 fn clock_towards(peer: Option<SocketAddr>, received: bool) -> Result<u32, NetError> {
     let refused = |what: String| NetError::Stamps { what };
     let peer = peer.ok_or(NetError::NoPeer)?;

@@ -160,8 +160,7 @@ pub(crate) fn set_option<T: Copy>(fd: RawFd, level: c_int, name: c_int, value: &
 /// getsockopt(2) of integers; returns how many were written.
 pub(crate) fn get_option(fd: RawFd, level: c_int, name: c_int, values: &mut [u32]) -> io::Result<usize> {
     let mut length = socklen_t::try_from(size_of_val(values)).unwrap_or(socklen_t::MAX);
-    // SAFETY: the pointer and length describe `values`, which lives through the call and is not shared; any bit pattern
-    // is a valid u32.
+    // SAFETY: pointer and length describe `values`, which is not shared; any bit pattern is a valid u32.
     let done = unsafe { libc::getsockopt(fd, level, name, values.as_mut_ptr().cast::<c_void>(), &raw mut length) };
     if done == 0 { Ok(length as usize / size_of::<u32>()) } else { Err(last()) }
 }
@@ -206,8 +205,7 @@ pub(crate) fn socketpair(kind: SockType) -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(nix::sys::socket::socketpair(AddressFamily::Unix, kind, None, SockFlag::SOCK_CLOEXEC)?)
 }
 
-/// Waits until `fd` is ready for `events` (POLLIN, POLLOUT), errors included; false after the time-out. Restarts after
-/// signals with what is left of the time.
+/// Waits until `fd` is ready for `events` or has an error; false after the time-out. Signals do not extend it.
 pub(crate) fn wait_for(fd: RawFd, events: libc::c_short, timeout: std::time::Duration) -> io::Result<bool> {
     let end = std::time::Instant::now() + timeout;
     loop {

@@ -55,8 +55,7 @@ fn send_flags(more: bool) -> c_int {
     if more { libc::MSG_NOSIGNAL | libc::MSG_MORE } else { libc::MSG_NOSIGNAL }
 }
 
-/// Flags of a send that does not wait for room: what the kernel answers with EAGAIN is the path's refusal, whereas the time
-/// that a call takes tells nothing of its cause.
+/// Flags of a send that does not wait: EAGAIN is the path's refusal; the time of a call tells nothing of its cause.
 const NO_WAIT: c_int = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
 
 /// What a failed receive means. Not marked cold: to a spinning wait "nothing" is the usual answer.

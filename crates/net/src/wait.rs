@@ -1,5 +1,4 @@
-//! How an end waits for a message. What a wait does before and after the receive call is its cost, so each is its own
-//! type and nothing is decided per message.
+//! How an end waits for a message. Each way is a type of its own, so that nothing is decided per message.
 
 use crate::NetError;
 use crate::idle::Idle;
@@ -12,8 +11,7 @@ use model::Receive;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How many empty polls a spinning wait makes between two looks at the clock and the stop flag. An empty
-/// recv costs some 100 ns, so a deadline is seen within about 10 µs.
+/// Empty polls between two looks at clock and stop flag: at some 100 ns each, a deadline is seen within about 10 µs.
 const POLLS_PER_LOOK: u32 = 64;
 
 pub(crate) trait Waiter {
@@ -334,8 +332,7 @@ impl EpollSet {
     }
 }
 
-/// epoll_wait(2). `MODIFY`: with EPOLL_CTL_MOD before each wait. `ADD`: with EPOLL_CTL_ADD before and EPOLL_CTL_DEL after
-/// each wait; otherwise the set is made once.
+/// epoll_wait(2). `MODIFY`: EPOLL_CTL_MOD before each wait. `ADD`: EPOLL_CTL_ADD before and _DEL after each wait.
 pub(crate) struct Epoll<'a, const MODIFY: bool, const ADD: bool> {
     set: EpollSet,
     data: RawFd,

@@ -1,5 +1,4 @@
-//! Whether there is memory for the windows, before they are taken: memory that is promised and not there ends a process,
-//! or others.
+//! Checks that memory for the windows is available: the kernel may kill a process that uses overcommitted memory.
 
 use crate::PgmIoError;
 use std::fs::read_to_string;

@@ -1,5 +1,4 @@
-//! The status page of this process: counters in memory, and a file that they are mapped from as soon as the process has a
-//! socket. Its layout is [`bypass_abi::page`].
+//! The process' status page: counters in memory, mapped from a file once it has a socket ([`bypass_abi::page`]).
 
 use crate::{errno, real, settings};
 use bypass_abi::page::{self, Kind, Outcome, Reason, at_kind, at_socket};
@@ -48,8 +47,7 @@ pub(crate) fn count(kind: Kind, entry: Option<&Entry>, outcome: Outcome, times: 
     }
 }
 
-/// Notes why a socket or a call was left to the kernel. Where that is a failure and sockets are required to be accelerated,
-/// the process ends.
+/// Notes why a socket or call was left to the kernel; ends the process if that fails required acceleration.
 #[cold]
 pub(crate) fn fall_back(entry: Option<&Entry>, reason: Reason) {
     add(page::AT_REASONS + reason as usize, 1);

@@ -17,8 +17,7 @@ struct Waiting {
     info: UnsafeCell<MaybeUninit<siginfo_t>>,
 }
 
-// SAFETY: who takes a free place (`thread` from 0 to -1) is alone with it until `thread` is that thread's number, and from
-// then on that thread is.
+// SAFETY: who changes `thread` from 0 to -1 has the place alone; then the thread with the number that it stores.
 unsafe impl Sync for Waiting {}
 
 static WAIT: [Waiting; WAITING] = [const {

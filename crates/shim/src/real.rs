@@ -1,5 +1,4 @@
-//! The functions that this library replaces, found once by dlsym(RTLD_NEXT): the C library's, or those of a
-//! library that was preloaded after this one.
+//! The functions that this library replaces, found once by dlsym(RTLD_NEXT): those of the next library.
 
 use libc::{
     FILE, c_char, c_int, c_long, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t, off_t,

@@ -1,5 +1,4 @@
-//! Signal handlers of the program, each behind one of this library that counts: a spin has to end where the kernel's sleep would
-//! have ended with EINTR.
+//! Counts runs of the program's signal handlers: a spin ends where the kernel's sleep would have ended with EINTR.
 
 use crate::{errno, pending, real, thread};
 use libc::{
@@ -58,8 +57,7 @@ unsafe extern "C-unwind" fn counting(signal: c_int, info: *mut siginfo_t, contex
         }
         return;
     }
-    // SAFETY: an address that the program gave as a handler; one of a single argument ignores the others, as the kernel
-    // calls it with all three on this architecture, too.
+    // SAFETY: the program gave it as a handler; one of a single argument ignores the others, as from the kernel.
     unsafe {
         let function: unsafe extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_void) = std::mem::transmute(function);
         function(signal, info, context);

@@ -50,8 +50,7 @@ impl Call {
         page::count(self.kind, self.entry, outcome, 1);
     }
 
-    /// Spins for the budget of this kind of call, and no longer than `timeout_ns`. `by_any_signal`: also handlers with SA_RESTART
-    /// interrupt the call.
+    /// Spins for this call's budget, at most `timeout_ns`. `by_any_signal`: handlers with SA_RESTART interrupt, too.
     #[inline(always)]
     pub(crate) fn spin<T>(
         &self,

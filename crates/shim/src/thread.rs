@@ -268,8 +268,7 @@ pub(crate) fn is_contended(now_ns: u64) -> bool {
     THREAD.with(|thread| now_ns < thread.contended_until_ns.get())
 }
 
-/// How often the calling thread lost its CPU to another one while it could run on (getrusage(2), ru_nivcsw); a sched_yield that
-/// another one accepted counts.
+/// How often the thread lost its CPU while runnable (getrusage(2), ru_nivcsw), accepted sched_yields included.
 pub(crate) fn switches() -> i64 {
     // SAFETY: plain numbers, which the call fills in.
     unsafe {
@@ -305,8 +304,7 @@ pub(crate) fn lost_cpu(before_ns: u64, now_ns: u64, offered: Option<&mut i64>, l
         return false;
     }
     THREAD.with(|thread| {
-        // A real-time thread loses it only to others of its kind that take an offer, and to throttling, which sleeping would not
-        // prevent.
+        // Only offers and throttling take a CPU from a real-time thread, and sleeping does not prevent throttling.
         if thread.is_real_time.get() && (!is_offer || gap_ns >= THROTTLED_NS) {
             return false;
         }

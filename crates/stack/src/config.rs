@@ -31,8 +31,7 @@ pub struct Config {
     pub receive_checksum: ReceiveChecksum,
     /// TCP connections at once, with those in TIME-WAIT. A SYN above it is dropped. Default 65,536.
     pub max_connections: usize,
-    /// Connections in SYN-RECEIVED, of all listeners; above it SYNs are answered with cookies, which hold no memory.
-    /// Default 256.
+    /// Most connections in SYN-RECEIVED of all listeners; above it SYNs get cookies (no memory). Default 256.
     pub max_half_open: usize,
     /// Connections in TIME-WAIT; above it the oldest is ended early. Default 4096.
     pub max_time_wait: usize,
@@ -60,8 +59,7 @@ impl Config {
 /// When received data are acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AckPolicy {
-    /// How long an acknowledgment may wait for data that carry it, in ns; below 500 ms (RFC 9293, MUST-40). Default 40 ms.
-    /// 0: none waits.
+    /// How long an ACK may wait for data to carry it, in ns, below 500 ms (RFC 9293, MUST-40). Default 40 ms; 0: never.
     pub delay_ns: u64,
     /// Segments after the start, and after one that was lost, reordered or doubled, that are acknowledged at once as long as no
     /// answer has carried an acknowledgment. Default 16, as Linux.

@@ -12,8 +12,7 @@ const FLAG_RESET_ON_FORK: u64 = 1;
 pub enum Class {
     /// One of the classes that have a priority or none.
     Plain(Policy),
-    /// SCHED_DEADLINE: so much CPU time (`runtime`) within `deadline` of the begin of every `period`
-    /// (Documentation/scheduler/sched-deadline.rst).
+    /// SCHED_DEADLINE: `runtime` within `deadline` of each `period` (Documentation/scheduler/sched-deadline.rst).
     Deadline {
         /// CPU time of each period.
         runtime: Duration,

@@ -36,8 +36,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// `run` and `bypass run` pass their program's exit code on, so their own mistakes have a code that programs rarely use
-/// (env(1)).
+/// `run` and `bypass run` return their program's code, so their usage errors have a rarely used one (env(1)).
 fn usage_code() -> u8 {
     let words = std::env::args_os()
         .skip(1)

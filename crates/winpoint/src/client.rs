@@ -20,8 +20,7 @@ const SERVE: Duration = Duration::from_millis(10);
 /// How long the end of a source is announced.
 const CLOSE: Duration = Duration::from_millis(300);
 
-/// An address as people write it: `ADDR`, `ADDR:PORT` or a name; without a port an endpoint's own. Errors:
-/// [`WinpointError::Address`].
+/// `ADDR`, `ADDR:PORT` or a name, by default with an endpoint's port. Errors: [`WinpointError::Address`].
 pub fn resolve(text: &str) -> Result<SocketAddr, WinpointError> {
     let failed = |cause| WinpointError::Address { text: text.to_owned(), cause };
     let bare = text.trim_start_matches('[').trim_end_matches(']');

@@ -12,8 +12,7 @@ pub(crate) const LOOK: Duration = Duration::from_millis(20);
 const CONNECT: Duration = Duration::from_secs(5);
 /// A peer that takes nothing for so long is gone, or means no good.
 const STUCK: Duration = Duration::from_secs(5);
-/// WSAEMSGSIZE, and as a completion port has it ERROR_MORE_DATA: a datagram longer than the buffer, which other systems cut
-/// off silently.
+/// WSAEMSGSIZE and, of completion ports, ERROR_MORE_DATA: a datagram was longer than the buffer.
 const TOO_LONG: [i32; 2] = [10_040, 234];
 
 /// What a receive call gave.

@@ -112,8 +112,7 @@ pub struct Labels {
     pub labels: BTreeMap<String, String>,
 }
 
-/// What the hosts of a run on this system are, for a person who says so or not. Errors: [`WinpointError::Conflict`]
-/// under Wine for anything else than that.
+/// The substrate of runs on this system. Errors: [`WinpointError::Conflict`] for another than Wine under Wine.
 pub fn substrate(asked: Option<Substrate>) -> Result<Substrate, WinpointError> {
     substrate_of(&platform::facts(), asked)
 }

@@ -216,8 +216,7 @@ impl Sender {
         platform::tick_rate().ticks(ns)
     }
 
-    /// Sends what is due. Of a long message only what the socket takes: the reflector may wait until answers are taken from
-    /// it. Gives whether all is sent.
+    /// Sends what is due, as far as the socket takes it: the reflector may wait for reads. Whether all is sent.
     fn step(&mut self, path: &mut DataPath) -> io::Result<bool> {
         let number = self.sent.len() as u64;
         if self.sending.is_none() {

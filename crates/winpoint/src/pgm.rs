@@ -134,8 +134,7 @@ impl Machines {
             };
             match socket.send_to(self.packet.get(..length).unwrap_or_default(), to) {
                 Err(error) if data::is_nothing(&error) => return Ok(now),
-                // What is lost on this host is repaired as what is lost elsewhere; where the network named the address, whatever
-                // the system says of it.
+                // Losses on this host are repaired like others; so is any failure of an address that the network named.
                 Err(error) if to == self.group && !data::is_icmp(&error) && !data::is_lost(&error) => {
                     return Err(error);
                 }

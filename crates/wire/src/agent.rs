@@ -212,14 +212,12 @@ impl Request {
 }
 
 impl Reply {
-    /// The reply as a frame. Errors: [`FrameError::TooLong`] above [`AGENT_LIMIT`]; [`FrameError::Payload`] for what is
-    /// forwarded instead.
+    /// The reply as a frame. Errors: [`FrameError::TooLong`]; [`FrameError::Payload`] for what is forwarded instead.
     pub fn to_frame(&self) -> Result<Vec<u8>, FrameError> {
         to_frame(self, "a reply")
     }
 
-    /// Reads a frame's payload. Errors: [`FrameError::Payload`] for anything that is neither a reply nor a forwarded
-    /// line.
+    /// Reads a payload. Errors: [`FrameError::Payload`] for anything but a reply or a forwarded line.
     pub fn from_payload(payload: &[u8]) -> Result<Self, FrameError> {
         match WorkerEvent::from_line(payload) {
             Ok(None) => from_payload(payload, "a reply"),

@@ -77,8 +77,7 @@ impl ClientSession {
         Self::begin(Client { config, hello: None })
     }
 
-    /// Takes bytes from the reflector. Errors: whatever ends the session: a refusal, a wrong key or version, a damaged
-    /// or misplaced message.
+    /// Takes bytes. Errors: whatever ends the session: a refusal, a wrong key or version, a bad message.
     pub fn handle_bytes(&mut self, bytes: &[u8]) -> Result<(), SessionError> {
         if self.state == State::Done {
             return Ok(());
@@ -133,8 +132,7 @@ impl ClientSession {
         self.begin_size(size, response_size, false)
     }
 
-    /// As [`Self::start`], of a size whose late messages the reflector explains too, if its owner allows that. Errors:
-    /// as there.
+    /// As [`Self::start`] of a size whose late messages the reflector explains too, if its owner allows that.
     pub fn start_explaining(&mut self, size: u32, response_size: u32) -> Result<(), SessionError> {
         self.begin_size(size, response_size, true)
     }
@@ -165,8 +163,7 @@ impl ClientSession {
         self.say(&ClientMessage::Stop)
     }
 
-    /// Ends the session, at any time; does nothing when it is over already. Errors: [`SessionError::Frame`] when the
-    /// message cannot be written.
+    /// Ends the session, if it is not over. Errors: [`SessionError::Frame`] when the message cannot be written.
     pub fn close(&mut self) -> Result<(), SessionError> {
         match self.state {
             State::Done => Ok(()),

@@ -92,8 +92,7 @@ pub fn write(seq: u64, tag: u64, message: &mut [u8]) {
     }
 }
 
-/// Reads the sequence number as far as `tier` keeps it. `None` for a message shorter than the tier, for a stray (another
-/// tag), and for [`Tier::Nothing`].
+/// The sequence number as `tier` has it. `None`: a short message, another tag, or [`Tier::Nothing`].
 #[inline]
 pub fn read(tier: Tier, tag: u64, message: &[u8]) -> Option<u64> {
     match tier {

@@ -44,8 +44,7 @@ impl Decoder {
         Self { limit, key: None, buffer: Vec::new(), read: 0 }
     }
 
-    /// Takes bytes as they came. Call [`Decoder::pop`] until it gives `None` before feeding more: what is buffered is
-    /// then at most one frame and the bytes of one call.
+    /// Takes bytes. Call [`Decoder::pop`] until `None` before the next, so that one frame and one call are buffered.
     pub fn feed(&mut self, bytes: &[u8]) {
         if self.read > 0 {
             self.buffer.drain(..self.read);

@@ -65,8 +65,7 @@ impl Default for PaceRequest {
 /// A port that the client chooses: others use those below.
 const FIRST_GROUP_PORT: u16 = 1024;
 
-/// Checks a port that a client wants bound on the reflector's host: those of well-known services (RFC 6335, section 6)
-/// are nobody's to take.
+/// Checks a port that a client wants bound on the reflector: not a well-known one (RFC 6335, section 6).
 pub(crate) fn check_group_port(port: u16) -> Result<(), Refusal> {
     if port >= FIRST_GROUP_PORT {
         return Ok(());
@@ -105,8 +104,7 @@ impl OpenRequest {
         }
     }
 
-    /// Checks the request against what the reflector's owner allows. Errors: the code and the reason of a refusal,
-    /// naming the limit and the remedy.
+    /// Checks the request against the owner's limits. Errors: code and reason, with the limit and the remedy.
     pub fn check(&self, limits: &Limits) -> Result<(), Refusal> {
         let protocol = self.socket.protocol;
         if self.max_size > limits.max_size {

@@ -77,8 +77,7 @@ impl Role for Server {
 pub type ServerSession = Session<Server>;
 
 impl ServerSession {
-    /// A session that has its hello ready to transmit. Errors: [`SessionError::Frame`] when the configuration does not
-    /// fit into a hello.
+    /// A session with its hello. Errors: [`SessionError::Frame`] when the configuration does not fit into it.
     pub fn new(config: ServerConfig) -> Result<Self, SessionError> {
         let hello = ServerMessage::ServerHello(Box::new(ServerHello {
             versions: config.versions,
@@ -125,8 +124,7 @@ impl ServerSession {
         self.say(&ServerMessage::Opened(opened))
     }
 
-    /// Says that the data path is the client's, after [`ServerSession::opened`]. Errors: [`SessionError::Misuse`] at
-    /// any other time.
+    /// Confirms the data path after [`ServerSession::opened`]. Errors: [`SessionError::Misuse`] at other times.
     pub fn proved(&mut self, address: Option<SocketAddr>) -> Result<(), SessionError> {
         self.step("proved", State::Opened, State::Proved)?;
         self.say(&ServerMessage::Proved { address })
@@ -144,8 +142,7 @@ impl ServerSession {
         self.say(&ServerMessage::Stopped(Box::new(report)))
     }
 
-    /// Tells a stream's last second while it runs; says nothing at any other time. Errors: [`SessionError::Frame`] when
-    /// the message cannot be written.
+    /// Sends a stream's last second while it runs. Errors: [`SessionError::Frame`] when it cannot be written.
     pub fn interval(&mut self, interval: StreamInterval) -> Result<(), SessionError> {
         if self.state == State::Running { self.say(&ServerMessage::Interval(interval)) } else { Ok(()) }
     }

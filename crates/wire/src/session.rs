@@ -48,8 +48,7 @@ impl State {
     }
 }
 
-/// One control session as one end sees it: [`crate::ClientSession`] or [`crate::ServerSession`]. Bytes in, bytes and events
-/// out; it keeps no time.
+/// One end of a control session, sans-IO and without time: [`crate::ClientSession`] or [`crate::ServerSession`].
 #[derive(Debug)]
 pub struct Session<R: Role> {
     pub(crate) role: R,

@@ -51,8 +51,7 @@ impl StreamRequest {
         u64::from(self.spec.sockets()) * u64::from(self.spec.batch) * sent.max(received)
     }
 
-    /// Checks the request against what the reflector's owner allows and what makes sense. Errors: the code and the
-    /// reason of a refusal, naming the limit and the remedy.
+    /// Checks against limits and contradictions. Errors: code and reason of a refusal, with limit and remedy.
     pub(crate) fn check(&self, open: &OpenRequest, limits: &Limits) -> Result<(), Refusal> {
         let protocol = open.socket.protocol;
         if !open.probe.is_bulk() {

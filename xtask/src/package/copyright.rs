@@ -1,5 +1,4 @@
-//! Debian's copyright file: who wrote what is linked into the binary, under which licence, with the texts that the
-//! licences want to be handed on.
+//! Debian's copyright file: author, licence and, where the licence demands it, text of each linked crate.
 
 use super::facts::Crate;
 use crate::process;

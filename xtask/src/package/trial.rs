@@ -1,5 +1,4 @@
-//! The package's trial: lintian, the units, and its whole life in a clean Debian root: installed, used, upgraded, removed and
-//! purged, in namespaces of its own.
+//! The package's trial: lintian, units, and install, use, upgrade, remove, purge in a clean Debian root.
 
 use super::UNITS;
 use crate::files::{fresh, remove};

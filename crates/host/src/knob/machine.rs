@@ -139,8 +139,7 @@ impl Machine {
         let root = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let root = nix::fcntl::openat(AT_FDCWD, &self.root, root, Mode::empty())?;
         let how = OpenHow::new().flags(flags).resolve(ResolveFlag::RESOLVE_IN_ROOT);
-        // A rename or mount anywhere in the system during a step up makes the kernel give up: "the caller may choose to retry"
-        // (openat2(2), EAGAIN).
+        // A concurrent rename or mount makes the kernel give up: "the caller may choose to retry" (openat2(2)).
         let open = || nix::fcntl::openat2(&root, path, how);
         let is_final = |opened: &nix::Result<_>| !matches!(opened, Err(Errno::EAGAIN));
         Ok((1..OPENS).map(|_| open()).find(is_final).unwrap_or_else(open)?.into())

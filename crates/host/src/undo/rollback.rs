@@ -81,8 +81,7 @@ fn undo_change(
         Err(why) => Outcome::Failed(why),
         Ok(true) => Outcome::HandedOver,
         Ok(false) if in_own_group(entry, log) => {
-            // Best effort: what counts is that the group goes. A partition falls back to a member this way even when
-            // the group resists.
+            // Best effort: only the group's removal counts. A partition becomes a member although the group resists.
             let _ = settings.write(&entry.change.knob, &entry.before);
             Outcome::Restored
         }

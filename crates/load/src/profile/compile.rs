@@ -50,8 +50,7 @@ impl Toolchain {
     pub(super) fn compile(&self, input: &Path, output: &Path) -> Launch {
         match self {
             Self::Compiler(name) => Launch::new(*name).args(["-O1", "-w", "-c"]).arg(input).arg("-o").arg(output),
-            // fork and exec of several tools, a megabyte of pages touched twice, arithmetic, a file written. The paths
-            // are arguments, so that no quoting is needed.
+            // fork and exec of several tools, a megabyte touched twice, arithmetic, a file. Arguments need no quoting.
             Self::Shell => Launch::new("sh")
                 .arg("-c")
                 .arg(

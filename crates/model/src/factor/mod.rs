@@ -369,8 +369,7 @@ pub fn word(value: &Value) -> String {
     }
 }
 
-/// All factors. Those of a cell are varied in this order, the first one slowest, and put into its specification in this
-/// order.
+/// All factors, in the order in which cells vary them (the first slowest) and put them into specifications.
 pub fn all() -> impl Iterator<Item = &'static Factor> {
     let tables: [&'static [Factor]; 6] =
         [setup::FACTORS, ends::FACTORS, rounds::FACTORS, schedule::FACTORS, stream::FACTORS, schedule::SWEPT];

@@ -6,8 +6,7 @@ use super::{NAMED, PLAIN, Scope, Shown, parsed};
 use crate::Probe::Pingpong;
 use crate::{Probe, Protocol};
 
-// The peer comes first, because it decides whether the settings of the ends apply to both. What cells name only where the
-// plan does keeps the keys of older runs as they are.
+// The peer comes first: it decides which ends the settings apply to. Unnamed factors keep the keys of older runs.
 factors! { FACTORS =
     "peer" Text Spec(peer = parsed), default("windhover"), of(&[Pingpong]),
         about("The program that answers `pingpong`: `windhover`, or `sockperf`, a stock `sockperf server` that runs on the reflector.");

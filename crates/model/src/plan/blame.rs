@@ -285,8 +285,7 @@ fn culprits<'a>(
     inner.copied().collect()
 }
 
-/// Items of lists that can be left out together while the error stays. Two of each list are left, so that leaving out one
-/// more still leaves a list.
+/// Items of lists that can be left out together while the error stays; two of each list are left.
 fn cut_short<'a>(found: &'a [Entry], plan: &toml::Value, error: &ModelError, check: Check<'_>) -> Vec<&'a Entry> {
     let mut cut: Vec<&Entry> = Vec::new();
     let mut left = MOST_CUTS;
@@ -329,8 +328,7 @@ fn count_down(left: &mut usize) -> bool {
     *left > 0
 }
 
-/// Whether an error speaks of this value: in a long plan such keys are tried first, rare values before
-/// frequent ones.
+/// Whether an error names this value: in long plans such keys are tried first, rare values before frequent ones.
 fn shares_a_word(entry: &Entry, text: &str, words: &str) -> bool {
     let value = text.get(entry.value.clone()).unwrap_or_default();
     let parts = |text: &str| -> Vec<String> {

@@ -151,8 +151,7 @@ impl Plan {
         self.grid.iter().any(|grid| grid.get(name).is_some())
     }
 
-    /// Whether the plan names a factor at all: a cell of one that does not name shields has none, and its key says nothing
-    /// of them.
+    /// Whether the plan names a factor; cells of one that does not name shields have no shield in their keys.
     pub fn names(&self, name: &str) -> bool {
         self.measure.get(name).is_some() || self.is_axis(name)
     }

@@ -332,8 +332,7 @@ pub const STACKS: [BuiltInStack; 2] = [
 ];
 
 impl Plan {
-    /// Reads a plan and checks everything that needs no host. Errors: [`ModelError`], naming file, line, key and remedy
-    /// on one line.
+    /// Reads a plan and checks everything that needs no host. Errors: [`ModelError`] with file, line, key and remedy.
     pub fn parse(what: &str, text: &str) -> Result<Self, ModelError> {
         let plan: Self = toml::from_str(text).map_err(|error| blame::parsing(what, text, &error))?;
         let cells = plan.check_cells().map_err(|error| blame::checking(what, text, &error))?;
@@ -342,8 +341,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The plan as text that [`Self::parse`] reads, for plans that a program made. Errors: [`ModelError::Document`] for
-    /// a value that has no form in TOML.
+    /// The plan as text for [`Self::parse`]. Errors: [`ModelError::Document`] for a value that has no form in TOML.
     pub fn to_text(&self) -> Result<String, ModelError> {
         toml::to_string(self).map_err(|error| ModelError::Document {
             what: format!("plan {}", self.name),
@@ -351,8 +349,7 @@ impl Plan {
         })
     }
 
-    /// Refuses what contradicts itself. [`Self::parse`] does it, too: for plans that were changed since. Errors:
-    /// [`ModelError`], with the remedy.
+    /// Refuses contradictions, as [`Self::parse`] does: for changed plans. Errors: [`ModelError`] with the remedy.
     pub fn check(&self) -> Result<(), ModelError> {
         let cells = self.check_cells()?;
         self.check_questions(&cells).map_err(|(.., error)| error)

@@ -88,8 +88,7 @@ impl Distribution {
         }
     }
 
-    /// What a statistic of a result is multiplied by to be of the kind that is shown: RTT where `rtt` is set and of open
-    /// loops, else RTT/2.
+    /// The factor from a result's statistic to the kind that is shown: RTT with `rtt` or open loops, else RTT/2.
     pub fn scale(&self, result: &ResultDocument, times: Times<'_>, rtt: bool) -> f64 {
         match self.group {
             Group::Latency | Group::Corrected => scale(result.probe, times.kind(), rtt).0,

@@ -87,8 +87,7 @@ impl Schedule {
         Self { clock, began: clock.now(), ticks_each, phase: rate.phase.clamp(0.0, 1.0), sent: 0 }
     }
 
-    /// How many messages are due at a tick and not sent yet. The distance of k intervals is computed in one
-    /// multiplication, so that no rounding adds up.
+    /// Messages due at a tick and not sent yet. One multiplication for k intervals, so that no rounding adds up.
     pub(super) fn due(&self, now: u64) -> u64 {
         let passed = now.saturating_sub(self.began) as f64 / self.ticks_each - self.phase;
         if passed < 0.0 { 0 } else { (passed as u64 + 1).saturating_sub(self.sent) }

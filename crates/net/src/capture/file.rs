@@ -36,8 +36,7 @@ pub struct CaptureCounts {
     pub failed: Option<String>,
 }
 
-/// A pcapng file and the blocks on their way to it. A file that takes no more is cut back to its last whole block, and nothing more is
-/// written to it.
+/// A pcapng file and its pending blocks. After a failed write it is cut back to its last whole block and closed.
 #[derive(Debug)]
 pub struct CaptureFile {
     /// Absent once it takes no more.

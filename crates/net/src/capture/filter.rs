@@ -178,8 +178,7 @@ impl Family {
     }
 }
 
-/// The program for these flows. `link` is the length of the header before IP, `payload` the bytes kept behind the
-/// headers. No flow lets nothing through.
+/// The program for these flows; none pass without any. `link`: bytes before IP; `payload`: bytes kept after headers.
 pub(crate) fn program(flows: &[FlowFilter], link: u32, payload: u32) -> Vec<Instruction> {
     let mut program = Vec::new();
     for flow in flows {

@@ -21,8 +21,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// Listens to an interface, by its name or one of its addresses. Errors: there is no such interface, or capturing
-    /// is not permitted.
+    /// Captures on an interface, by its name or an address. Errors: no such interface, or capturing is not permitted.
     pub fn open(name: &str) -> Result<Self, NetError> {
         let index = crate::interface::named(name)?;
         let link = Link::named(&crate::interface::name_of(index)?)?;

@@ -158,8 +158,7 @@ impl<R: Read> Reader<R> {
         self.at
     }
 
-    /// The next entry; `None` at the end of the file. Errors: the file is damaged or ends inside a record. Nothing more
-    /// can be read after an error.
+    /// The next entry; `None` at the end. Errors (final): the file is damaged or ends inside a record.
     pub fn next_entry(&mut self) -> Result<Option<Entry>, CaptureError> {
         loop {
             if let Some(entry) = self.ready.pop_front() {

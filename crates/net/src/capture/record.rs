@@ -27,8 +27,7 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Makes the file, or empties it, and the loop to be run by a thread of its own. Errors: the file cannot be
-    /// written, or no packet may be captured here.
+    /// Makes or empties the file; a thread of its own runs the loop. Errors: the file or the capture is not permitted.
     pub fn create(spec: CaptureSpec) -> Result<(Self, CaptureLoop), NetError> {
         check_permission()?;
         let payload_bytes = spec.payload_bytes;

@@ -184,15 +184,13 @@ impl Ring {
         }
     }
 
-    /// Gives all packets of the blocks that are ready to `take`, in the order of their capture, and the blocks back.
-    /// Says whether there were any.
+    /// Gives the packets of the ready blocks to `take`, in order, and returns the blocks; whether there were any.
     pub(crate) fn drain(&mut self, take: &mut dyn FnMut(CapturedPacket<'_>)) -> bool {
         let mut any = false;
         // At most once around, so that a flood does not keep the caller here.
         for _ in 0..BLOCKS {
             let start = self.next * BLOCK_BYTES;
-            // SAFETY: the block lies within the mapping, which lives as long as `self`; its status word is aligned and
-            // is only ever accessed atomically by either side.
+            // SAFETY: the block lies within the mapping of `self`; its aligned status word is only accessed atomically.
             let status = unsafe { AtomicU32::from_ptr(self.map.add(start + 8).cast::<u32>()) };
             if status.load(Ordering::Acquire) & STATUS_USER == 0 {
                 break;

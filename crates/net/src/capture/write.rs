@@ -1,5 +1,4 @@
-//! Writing capture files: pcapng (draft-ietf-opsawg-pcapng), in this machine's byte order, times in ns. Pure: bytes into
-//! a buffer.
+//! Writes pcapng (draft-ietf-opsawg-pcapng) into a buffer, in this machine's byte order, times in ns.
 
 use super::ring::{Addressed, CapturedPacket, Direction};
 

@@ -27,8 +27,7 @@ pub struct ReceiveBatch {
     next: usize,
     /// The kernel's counter as it was reported last.
     overflow: u32,
-    /// Datagrams so far that the kernel dropped because the receive buffer was full (SO_RXQ_OVFL): it tells with the next
-    /// datagram that found room.
+    /// Datagrams that the kernel dropped for a full receive buffer (SO_RXQ_OVFL), as of the next received one.
     pub overflowed: u64,
 }
 
@@ -40,8 +39,7 @@ impl ReceiveBatch {
         Self { batch, ip_header: false, held: 0, next: 0, overflow: 0, overflowed: 0 }
     }
 
-    /// Takes what is there without waiting, in place of what was held; returns how many datagrams. Errors: the socket is
-    /// broken. A signal is nothing.
+    /// Replaces what was held with what is there; returns how many datagrams. Errors: the socket is broken.
     #[inline]
     pub fn receive(&mut self, socket: &GroupSocket) -> Result<usize, PathError> {
         (self.held, self.next) = (0, 0);

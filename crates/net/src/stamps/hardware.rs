@@ -75,8 +75,7 @@ pub(crate) fn stamps_received(device: &str) -> bool {
 }
 
 impl NicStamps {
-    /// The clock whose time is in the stamps, when the device stamps all messages that it sends, and with `received` all that
-    /// it receives.
+    /// The clock of the stamps, if the device stamps all sent messages, with `received` all received ones too.
     pub(super) fn usable(self, device: &str, received: bool) -> Result<u32, NetError> {
         let of_received = if received { libc::SOF_TIMESTAMPING_RX_HARDWARE } else { 0 };
         let needed = libc::SOF_TIMESTAMPING_TX_HARDWARE | libc::SOF_TIMESTAMPING_RAW_HARDWARE | of_received;

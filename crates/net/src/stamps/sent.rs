@@ -12,8 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Stamps that may wait between two looks of who collects them: more than a receive buffer of the usual size lets the
-/// kernel keep.
+/// Stamps that may wait to be collected: more than the kernel keeps in a receive buffer of the usual size.
 const ROOM: u64 = 1024;
 
 /// Stamps that a waiting thread took out of the error queue, for the one that collects them. What finds no room is

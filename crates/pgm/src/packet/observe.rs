@@ -134,8 +134,7 @@ pub struct ObservedPacket<'a> {
 }
 
 impl<'a> ObservedPacket<'a> {
-    /// Reads what is there of a packet that had `sent_bytes` on the wire; `None`: not known, as with the first of several
-    /// IP fragments. An error where there is no whole header.
+    /// Reads a packet of `sent_bytes` on the wire (`None`: unknown, as of IP fragments). Errors: no whole header.
     pub fn read(bytes: &'a [u8], sent_bytes: Option<usize>) -> Result<Self, ParseError> {
         let mut reader = Reader::new(bytes);
         let head = Head::read(&mut reader)?;

@@ -1,5 +1,4 @@
-//! One timer for each place of a window, in a heap of fixed size: no operating system's timer for each gap, and no
-//! allocation.
+//! One timer for each place of a window, in a heap of fixed size: no system timers and no allocation.
 
 const NOWHERE: u32 = u32::MAX;
 

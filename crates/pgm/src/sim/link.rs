@@ -19,8 +19,7 @@ pub struct Link {
     pub jitter_ns: u64,
     /// Share of packets that are lost. Default 0.
     pub lost: f64,
-    /// Packets lost in a row, on average, where losses are so rare that rows do not touch (after Gilbert's model); up to 1:
-    /// each is lost or not whatever happened to others. Default 1.
+    /// Average length of a row of losses (Gilbert's model), for rare losses; up to 1: independent losses. Default 1.
     pub burst: f64,
     /// Share of packets that arrive twice. Default 0.
     pub doubled: f64,

@@ -328,8 +328,7 @@ impl Source {
             if !sqn.is_before(self.window.trail()) {
                 return;
             }
-            // The trail of an SPM tells the receiver that asking is in vain. It is confirmed all the same (section 5.2); all
-            // of one NAK, and then none for a while.
+            // The SPM's trail shows that asking is in vain. One NAK is confirmed all the same (section 5.2), then none.
             self.spm_soon(now_ns, pause);
             let confirm = self.outside_ns.is_none_or(|at| at == now_ns || now_ns.saturating_sub(at) >= pause);
             if !confirm || !self.ncfs.push(sqn) {
@@ -532,8 +531,7 @@ impl Source {
         let (payload, fragment) = self.window.payload(sqn);
         let data = Data { sqn, trail, payload };
         let body = if class == Class::Rdata { Body::Rdata(data) } else { Body::Odata(data) };
-        // The first number comes again when the numbers wrap. A first packet without room does without OPT_SYN,
-        // which is a MAY (section 9.6.2).
+        // The first number recurs when numbers wrap. Without room OPT_SYN is left out, a MAY (section 9.6.2).
         let first = sqn == self.config.first && self.counts.odata <= u64::from(u32::MAX);
         let join = self.join();
         let others = if fragment.is_some() { FRAGMENT_BYTES } else { LENGTH_BYTES };

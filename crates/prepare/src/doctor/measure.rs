@@ -74,8 +74,7 @@ impl Throttle {
         self.duration_ns as f64 / 1e9
     }
 
-    /// Whether the stall is one of throttling or of the fair server: 50 ms a second with the kernel's defaults. A
-    /// hypervisor's stalls are shorter, mostly.
+    /// Whether the stall is one of throttling or the fair server, 50 ms by default; those of hypervisors are shorter.
     pub fn is_throttled(&self) -> bool {
         self.longest_ns > 20_000_000
     }

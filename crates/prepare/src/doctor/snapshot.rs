@@ -1,5 +1,4 @@
-//! What cannot be read from files: devices asked by ioctl and netlink, and what was measured. Read once; fixtures hold it
-//! as `windhover-snapshot.json` in their root.
+//! Facts that no file has (ioctl, netlink, measurements), read once. Fixtures have a `windhover-snapshot.json`.
 
 use super::measure::Measured;
 use host::knob::{EthtoolPart, Knob, Machine, Settings as _};

@@ -1,5 +1,4 @@
-//! The machine under examination: its files, its tasks, its snapshot. Reads only, and never fails: what cannot be read
-//! is a reason to skip a check.
+//! The examined machine: files, tasks, snapshot. Reading never fails: what cannot be read is a reason to skip a check.
 
 use super::check::{Answer, Observation, note, ok, warning};
 use super::document::{Scope, ScopeOrigin, SkipKind};

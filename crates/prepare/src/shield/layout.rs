@@ -1,5 +1,4 @@
-//! Where the control groups of a machine are, which of the two versions has the cpuset controller, and who else has
-//! taken CPUs for himself.
+//! Where a machine's control groups are, which version has the cpuset controller, and who else has taken CPUs.
 
 use host::knob::Machine;
 use host::tasks::{Mount, parse_mounts};

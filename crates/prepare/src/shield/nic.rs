@@ -1,5 +1,4 @@
-//! Network devices that go *onto* the shield: their interrupts, the threads that poll them, and what steers packets to
-//! CPUs.
+//! Network devices that go *onto* the shield: their interrupts, polling threads, and the steering of packets.
 
 use super::ShieldError;
 use super::steps::Steps;

@@ -24,8 +24,7 @@ pub(super) fn steps(v1: &Cpusets, out: &mut Steps<'_>) {
     out.require(file(&shield, "cpuset.mems"), mems.all.to_string(), "memory of what belongs there");
     out.require(file(&shield, "cpuset.cpus"), shielded.to_string(), "the shielded CPUs");
 
-    // A kernel that forgets what a task had asked for would not give it back: there the task stays in the root set, which
-    // has the shielded CPUs too.
+    // A kernel that forgets a task's own mask could not restore it: it stays in the root set, which has all CPUs.
     let joins = |task: &&Task| belongs_there(view, v1, task) && comes_back(view, task);
     for task in view.tasks.iter().filter(joins) {
         let knob = Knob::Member { hierarchy: v1.root.clone(), task: task.key.clone() };

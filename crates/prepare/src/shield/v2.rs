@@ -88,8 +88,7 @@ pub(super) fn steps(v2: &Cpusets, out: &mut Steps<'_>) {
     );
 }
 
-/// Tasks with fewer CPUs than all that never asked for them: kernel threads, but those of interrupts, and all that the boot
-/// kept off isolated CPUs.
+/// Tasks with a default mask below all CPUs: kernel threads except those of interrupts, and tasks on isolated systems.
 pub(super) fn remembered(view: &View<'_>) -> Vec<Change> {
     let online = &view.topology.online;
     let at_boot = online.without(&view.topology.isolated);

@@ -296,8 +296,7 @@ pub fn verify(
     Ok((found, plan))
 }
 
-/// Undoes what a profile changed, newest first; all profiles without a name. [`UndoError::OtherNamespace`] before anything
-/// is undone.
+/// Undoes a profile (without a name all), newest first. [`UndoError::OtherNamespace`] before anything is undone.
 pub fn undo(name: Option<&str>, kernel: &Kernel, state: &StateDir, force: bool) -> Result<Vec<UndoneSet>, TuneError> {
     let sets = applied(state, name)?;
     for (id, header) in &sets {

@@ -1,5 +1,4 @@
-//! Proves what a shield does: a thread spins on each CPU and sees every moment that is taken from it, while a private
-//! tracing instance shows who took it.
+//! Proves a shield: a thread spins on each CPU and sees each gap; a private tracing instance shows who took it.
 
 mod spin;
 mod visitors;

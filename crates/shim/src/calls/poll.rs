@@ -8,8 +8,7 @@ use bypass_abi::page::{Kind, Outcome};
 use libc::{c_int, epoll_event, nfds_t, pollfd, sigset_t, size_t, timespec};
 use std::ptr::null;
 
-/// Waits for several descriptors: `attempt` does not wait, `sleep` does so for the rest of the call's time in ns (`u64::MAX`:
-/// without end).
+/// Waits for several descriptors: `attempt` does not wait, `sleep` waits the rest in ns (`u64::MAX`: without end).
 #[inline(always)]
 pub(super) fn wait(
     kind: Kind,

@@ -111,8 +111,7 @@ fn rest_of_timeout(fd: c_int, end_ns: u64, errno: c_int, attempt: impl Fn(c_int)
     }
 }
 
-/// A receive call of which only the call itself has the right result, for it may wait for more than there is at first: spins
-/// until there is something at all.
+/// A receive call that may wait for more than there is at first: spins until there is something at all.
 #[inline(always)]
 fn receive_when_ready(fd: c_int, entry: &'static Entry, real: impl Fn(c_int) -> ssize_t) -> ssize_t {
     when_ready(fd, entry, Kind::Recv, libc::SO_RCVTIMEO, real)

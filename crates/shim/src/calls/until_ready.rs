@@ -16,8 +16,7 @@ pub(super) fn is_blocking(fd: c_int, entry: &Entry) -> bool {
     true
 }
 
-/// Makes a call once the descriptor is ready, and spins until then. `option` is the socket's own time-out, which the call
-/// would start anew.
+/// Spins until the descriptor is ready, then makes the call. `option`: the socket's time-out, which it would restart.
 #[inline(always)]
 pub(super) fn when_ready<T: From<i8>>(
     fd: c_int,

@@ -1,5 +1,4 @@
-//! The calls of epoll, where instances have sockets of the stack among their members. What these instances are is a machine of
-//! the crate `descriptors`.
+//! Calls of epoll on instances with sockets of the stack; the crate `descriptors` has the instances' state machine.
 
 use super::readiness::in_kernel;
 use super::state::{TURNS, Wakes, lock};

@@ -58,8 +58,7 @@ pub(super) fn in_kernel(set: c_int, what: c_int, fd: c_int, events: u32, data: u
     unsafe { real::epoll_ctl.get()(set, what, fd, &raw mut event) }
 }
 
-/// The members of a kernel's instance that have reported with EPOLLONESHOT: only the bits that ask for no event are left of them
-/// (EP_PRIVATE_BITS; proc(5), /proc/pid/fdinfo).
+/// Members whose EPOLLONESHOT has fired: no bits that ask for events are left (EP_PRIVATE_BITS; proc(5), fdinfo).
 fn spent_in_kernel(set: c_int) -> Vec<c_int> {
     const PRIVATE: u32 = 0xf000_0000;
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{set}")).unwrap_or_default();

@@ -130,8 +130,7 @@ pub(super) fn give_back(state: &mut State, fd: c_int, id: u32, set: u32, clear: 
     state.turned();
 }
 
-/// The kernel has a socket again, and with it all others that share an address of its port: their frames go there or here, whichever socket
-/// they are for.
+/// Gives the kernel a socket and all others that share an address of its port: frames of a port go to one of both.
 pub(super) fn leave_port(state: &mut State, id: u32, reason: Reason) {
     let Some((port, is_udp)) =
         state.sockets.get(id).map(|socket| (socket.port, matches!(socket.handle, Handle::Udp(_))))
@@ -154,8 +153,7 @@ pub(super) fn leave_port(state: &mut State, id: u32, reason: Reason) {
     }
 }
 
-/// Whether the kernel carries another datagram socket, or listener ([`table::LISTENS`]), of this process with this port of one of these
-/// addresses.
+/// Whether the kernel carries another datagram socket or listener ([`table::LISTENS`]) on this port of these addresses.
 pub(super) fn kernel_has(fd: c_int, port: u16, of: Addresses, kind: u32) -> bool {
     let has_port = |other| address::of_socket(other).is_some_and(|local| local.port() == port);
     TABLE.kernels(fd, kind).any(|other| has_port(other) && addresses(other).is_some_and(|other| other.meets(of)))

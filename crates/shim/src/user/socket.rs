@@ -25,8 +25,7 @@ impl Handle {
     }
 }
 
-/// Attempts between two that ask the kernel's socket, too: it brings what comes through other interfaces, fragments,
-/// multicast, and errors that ICMP reports.
+/// Attempts between two at the kernel's socket, which gets fragments, multicast, ICMP errors and other interfaces.
 pub(super) const ATTEMPTS_A_KERNEL: u32 = 64;
 
 pub(super) struct Socket {

@@ -449,8 +449,7 @@ fn accept_on_stack(
     Ok(new)
 }
 
-/// Takes a connection that the kernel has. Not by the C library's calls: at those the thread may be cancelled, and
-/// [`Socket::is_asked`] would stay.
+/// Takes a kernel connection, not by libc's calls: a cancellation there would leave [`Socket::is_asked`] set.
 fn accept_in_kernel(fd: c_int, from: NameBuffer, flags: c_int) -> Option<Result<c_int, c_int>> {
     const NO_MASK: usize = 0;
     let mut one = pollfd { fd, events: POLLIN, revents: 0 };

@@ -1,5 +1,4 @@
-//! Waiting for what the stack brings: spin as for kernel sockets, then sleep on the interface's descriptors, an eventfd of this
-//! thread and the kernel's own socket.
+//! Waits for the stack: spins, then sleeps on the interface, the thread's eventfd and the kernel's socket.
 
 use super::socket::Socket;
 use super::state::{State, Waiter, Wakes, lock};
@@ -79,8 +78,7 @@ pub(super) fn forked() {
     }
 }
 
-/// Tries `attempt` until it has a result: first spinning, then between sleeps. It is given whether to ask the kernel's
-/// descriptors in any case.
+/// Repeats `attempt`, first spinning, then between sleeps. Its argument: ask the kernel's descriptors in any case.
 #[inline(always)]
 pub(super) fn wait<T>(call: &Call, what: &For<'_>, mut attempt: impl FnMut(bool) -> Option<T>) -> Waited<T> {
     let began = time::now_ns();
@@ -200,8 +198,7 @@ pub(super) fn wait_beside<T>(
     })
 }
 
-/// Begins a call of the kernel's socket beside, with the lock held: whoever closes its number meanwhile waits until the call is over.
-/// None: the number is another's already.
+/// Begins a call of the kernel's socket under the lock: closers of its number wait for it. None: the number was reused.
 pub(super) fn visit(entry: &'static Entry, id: u32) -> Option<Visit<'static>> {
     (entry.on_stack() == Some(id)).then(|| thread::begin_visit(entry))
 }

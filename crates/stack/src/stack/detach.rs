@@ -14,8 +14,7 @@ pub struct TcpSnapshot {
     pub local: SocketAddr,
     pub remote: SocketAddr,
     pub state: TcpState,
-    /// SND.UNA: the number of the first byte of `sent`. A FIN that is acknowledged counts as not acknowledged: sent once more, it is
-    /// acknowledged again.
+    /// SND.UNA: the number of the first byte of `sent`. A FIN counts as not acknowledged: it is sent again.
     pub send_unacknowledged: u32,
     /// Bytes that were sent and are not acknowledged.
     pub sent: Vec<u8>,

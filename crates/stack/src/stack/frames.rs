@@ -109,8 +109,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Whether a SYN may begin a new connection in place of one in TIME-WAIT: it is newer than all that the old one received
-    /// (RFC 9293, section 3.6.1; RFC 6191).
+    /// Whether a SYN may replace a connection in TIME-WAIT: it is newer (RFC 9293, section 3.6.1; RFC 6191).
     fn may_replace(&mut self, index: u32, segment: &Segment<'_>) -> bool {
         let Some(connection) = self.connections.at(index) else { return false };
         connection.state == TcpState::TimeWait && connection.orphan && segment.sequence.after(connection.receive.next)
@@ -230,8 +229,7 @@ impl Stack {
     }
 }
 
-/// An MTU that ICMP reported, where it is narrower than the known one; routers that report none get the narrowest
-/// (RFC 1191, section 5).
+/// An MTU that ICMP reported, if narrower; the narrowest for routers that report none (RFC 1191, section 5).
 fn usable_mtu(reported: u32, known: u16, is_v4: bool) -> Option<u16> {
     let narrowest = if is_v4 { NARROWEST_V4 } else { NARROWEST_V6 };
     u16::try_from(reported.max(narrowest)).ok().filter(|mtu| *mtu < known)

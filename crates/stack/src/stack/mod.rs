@@ -44,8 +44,7 @@ enum Sender {
     Udp(u32),
 }
 
-/// UDP and TCP of one network interface. The [crate](crate) describes how to drive it. Of a closed socket all calls return
-/// [`Error::BadHandle`].
+/// UDP and TCP of one interface; see [crate](crate). Calls of a closed socket return [`Error::BadHandle`].
 #[derive(Debug)]
 pub struct Stack {
     config: Config,
@@ -329,8 +328,7 @@ impl Stack {
         self.announce(key);
     }
 
-    /// Sets the timer, where it has to fire earlier than it is set. One that has to fire later is set again when it fires:
-    /// most timers are moved with every segment.
+    /// Sets the timer if it must fire earlier; a later one is set when it fires: most move with every segment.
     fn schedule(&mut self, index: u32) {
         if let Some(connection) = self.connections.at(index) {
             let deadline = connection.deadline();

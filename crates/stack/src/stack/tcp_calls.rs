@@ -228,8 +228,7 @@ impl Stack {
         Ok(connection.receive.buffer.read_at(0, buffer))
     }
 
-    /// The bytes that can be received, in the two pieces in which they lie; both are empty at the end. Errors: as
-    /// [`Stack::tcp_receive`].
+    /// The received bytes in two pieces; both are empty at the end. Errors: as [`Stack::tcp_receive`].
     pub fn tcp_received(&mut self, socket: TcpSocket) -> Result<(&[u8], &[u8]), Error> {
         self.connection_mut(socket)?.received()
     }
@@ -342,8 +341,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Options of a listener, for the connections that begin from now on. Errors: [`Error::InvalidArgument`] where one is
-    /// out of its range.
+    /// Sets options of connections that begin later. Errors: [`Error::InvalidArgument`] for one out of range.
     pub fn listener_set_options(&mut self, listener: Listener, options: TcpOptions) -> Result<(), Error> {
         if !options.is_valid() {
             return Err(Error::InvalidArgument);
@@ -352,8 +350,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Connections that have sent something that is not acknowledged, with those that were closed: what a process that ends
-    /// may want to wait for.
+    /// Connections with unacknowledged data, closed ones included: a process that ends may wait for them.
     pub fn tcp_pending(&self) -> usize {
         let pending = |one: &Connection| one.state.sends() && one.end_of_send() != one.send.unacknowledged;
         self.connections.iter().filter(|(_, one)| pending(one)).count()

@@ -72,8 +72,7 @@ pub struct TcpInfo {
     pub round_trip_variation_ns: u64,
     /// The retransmission time-out in ns, with back-off.
     pub retransmission_timeout_ns: u64,
-    /// Retransmission time-outs since the last acknowledgment of new data. Above 2: the other end may be lost (R1 of
-    /// RFC 9293, section 3.8.3).
+    /// Retransmission time-outs since new data were acknowledged; above 2 R1 of RFC 9293, section 3.8.3, is reached.
     pub backoff: u32,
     pub retransmits: u64,
     pub timeouts: u64,

@@ -244,8 +244,7 @@ impl Stack {
         Ok((SocketAddr::new(one.local.ip(), one.port), remote))
     }
 
-    /// Changes time to live and type of service; buffer sizes keep their values. Errors: [`Error::InvalidArgument`] for a
-    /// time to live of 0.
+    /// Changes TTL and type of service, not buffer sizes. Errors: [`Error::InvalidArgument`] for a TTL of 0.
     pub fn udp_set_marks(&mut self, socket: UdpSocket, ttl: u8, tos: u8) -> Result<(), Error> {
         let one = self.udp_socket_mut(socket)?;
         if ttl == 0 {

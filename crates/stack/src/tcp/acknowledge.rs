@@ -71,8 +71,7 @@ impl Connection {
             }
         }
         send.flights.trim(acknowledgment);
-        // Karn's algorithm: only what was sent once is measured. What is acknowledged together with a retransmission may have
-        // arrived long before it, and its acknowledgment was lost.
+        // Karn: only segments sent once are measured. Others in a joint ACK may have arrived long before.
         if let Some(sample) = sample.filter(|_| !ambiguous) {
             send.round_trip.measured(sample);
         }

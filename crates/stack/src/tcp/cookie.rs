@@ -1,5 +1,4 @@
-//! What only the holder of the secret can make: initial sequence numbers (RFC 6528), offsets of time stamps, and SYN
-//! cookies (RFC 4987, section 3.6).
+//! Made with a secret: initial numbers (RFC 6528), time stamp offsets, SYN cookies (RFC 4987, section 3.6).
 
 use crate::Instant;
 use crate::address::Flow;

@@ -10,8 +10,7 @@ use crate::wire::tcp::{ACK, FIN, HEADER, Header, OptionBytes, PSH, SYN, URG};
 const CORK_LASTS: u64 = 200 * MS;
 
 impl Connection {
-    /// Writes the next segment with all headers, if one is due; its length. None also when the next hop is not known or the
-    /// frame is too short.
+    /// Writes the next segment due, with headers; its length. None also without a next hop or room in the frame.
     pub(crate) fn emit(&mut self, now: Instant, frame: &mut [u8]) -> Option<usize> {
         if matches!(self.state, TcpState::SynSent | TcpState::SynReceived) {
             if self.wanted.syn {

@@ -79,8 +79,7 @@ impl ReceiveSide {
         if self.edge.before(self.next) { 0 } else { self.edge.since(self.next) }
     }
 
-    /// The right edge that could be announced. With a shift the announced window is rounded up to its unit, which is why
-    /// the last unit of the buffer is not offered.
+    /// The right edge to announce. With a shift the window is rounded up, so the last unit is not offered.
     pub(crate) fn possible_edge(&self) -> Seq {
         let unit = (1_usize << self.shift) - 1;
         let most = 65_535_usize << self.shift;

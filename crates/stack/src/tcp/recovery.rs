@@ -1,5 +1,4 @@
-//! Loss detection by time (RACK, RFC 8985), by duplicate acknowledgments where the other end knows no SACK (RFC 6582), and
-//! the recovery that follows.
+//! Loss detection by time (RACK, RFC 8985) or, without SACK, by duplicate ACKs (RFC 6582), and recovery.
 
 use super::flights::{Fate, Flight};
 use super::{Connection, Purpose};
@@ -186,8 +185,7 @@ impl Connection {
     /// The retransmission timer fired: all that is in flight counts as lost (RFC 5681, section 3.1; RFC 8985, section 6.3).
     pub(super) fn lose_all(&mut self) {
         let send = &mut self.send;
-        // The other end acknowledged the first segment selectively, but not at all: it has dropped what it had
-        // (RFC 2018, section 8).
+        // The first segment was SACKed but not ACKed: the other end has dropped what it had (RFC 2018, section 8).
         let renounced = send.flights.get(0).is_some_and(|flight| flight.fate == Fate::Sacked);
         for at in 0..send.flights.len() {
             let Some(flight) = send.flights.get(at) else { break };

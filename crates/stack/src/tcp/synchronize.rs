@@ -81,8 +81,7 @@ impl Connection {
         self.make_buffers();
         let was_lost = self.send.backoff > 0;
         if was_lost {
-            // The echo tells which of the SYNs was answered, in milliseconds. Of one that was sent again since, it tells
-            // nothing of the path.
+            // The echo tells which SYN was answered, in ms; of one that was sent again since, nothing of the path.
             let echo = Options::parse(segment.options).timestamps.filter(|_| self.timestamps);
             let sample = echo.map(|(_, echo)| u64::from(self.timestamp(now).wrapping_sub(echo).max(1)) * MS);
             match sample.filter(|sample| *sample < self.options.rto_initial_ns) {
@@ -140,8 +139,7 @@ impl Connection {
         Outcome::Nothing
     }
 
-    /// SYN-RECEIVED: the SYN that led here comes again, because the answer was lost, or as the answer to this end's own in a
-    /// simultaneous open.
+    /// SYN-RECEIVED: the SYN came again, as the answer was lost, or answers this end's SYN in a simultaneous open.
     pub(super) fn syn_again(&mut self, now: Instant, segment: &Segment<'_>, options: &Options) -> Outcome {
         if segment.has(RST) {
             return Outcome::Nothing;

@@ -37,8 +37,7 @@ impl Connection {
         }
     }
 
-    /// Whether the other end may delay the acknowledgment of all that is in flight: less than two full segments (RFC 5681,
-    /// section 4.2).
+    /// Whether the other end may delay the ACK of all in flight: less than two full segments (RFC 5681, section 4.2).
     fn may_be_delayed(&self) -> bool {
         self.send.next.since(self.send.unacknowledged) < 2 * self.send.mss
     }

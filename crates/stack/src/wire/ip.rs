@@ -120,8 +120,7 @@ impl Template {
         put(&mut bytes, 0, &to);
         put(&mut bytes, 6, &from);
         let (length, header_sum) = if local.is_v4() {
-            // Never fragmented (DF): what does not fit is reported by ICMP (RFC 1191). Without fragments the
-            // identification may be 0 (RFC 6864).
+            // DF: ICMP reports what does not fit (RFC 1191). Without fragments the identification may be 0 (RFC 6864).
             put(&mut bytes, 12, &[0x08, 0x00, 0x45, marks.tos, 0, 0, 0, 0, 0x40, 0, marks.ttl, protocol]);
             put(&mut bytes, 26, &local.v4());
             put(&mut bytes, 30, &remote.v4());
@@ -161,8 +160,7 @@ impl Template {
     }
 }
 
-/// The packet that an ICMP message quotes: addresses of who sent it (this host) and of whom it was for, protocol, and what
-/// is there of its payload.
+/// The packet quoted by an ICMP message: address of this host, of the destination, protocol, start of the payload.
 pub(crate) fn quoted(packet: &[u8]) -> Option<(Address, Address, u8, &[u8])> {
     let first = *packet.first()?;
     if first >> 4 == 4 {

@@ -23,8 +23,7 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|four| u32::from_be_bytes(*four))
 }
 
-/// Puts bytes at a place; outside of the buffer nothing happens. Their number is known when compiled, so that headers are
-/// written by a few moves.
+/// Puts bytes at a place, if inside the buffer. A constant count, so that headers take few moves.
 pub(crate) fn put<const COUNT: usize>(bytes: &mut [u8], at: usize, what: &[u8; COUNT]) {
     if let Some(place) = bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
         *place = *what;

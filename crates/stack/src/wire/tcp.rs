@@ -85,8 +85,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads options. Unknown ones are skipped by their length (RFC 9293, MUST-6); one whose length is impossible ends the
-    /// list (MUST-7).
+    /// Reads options. Unknown ones are skipped (RFC 9293, MUST-6); an impossible length ends the list (MUST-7).
     pub(crate) fn parse(mut bytes: &[u8]) -> Self {
         let mut options = Self::default();
         while let Some((&kind, rest)) = bytes.split_first() {

@@ -268,8 +268,7 @@ fn become_init() -> io::Result<()> {
     // SAFETY: room for two descriptors.
     check(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
     let [reader, writer] = ends;
-    // SAFETY: a signal set is plain data that sigemptyset makes valid; all addresses are valid. The two signals are
-    // blocked before the fork, so that none is lost.
+    // SAFETY: sigemptyset makes a valid set; addresses are valid. Signals are blocked before the fork: none is lost.
     let signals = unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);

@@ -147,8 +147,7 @@ impl Descriptors {
         }
         let mut occupied = Vec::new();
         for (descriptor, number) in wanted {
-            // One that already lies there, or a number that something else occupies, needs no placeholder: then this
-            // duplicate comes out higher and is dropped at once.
+            // A number that is taken already needs no placeholder: this duplicate comes out higher and is dropped.
             let placeholder = duplicate(descriptor, *number)?;
             if placeholder.as_raw_fd() == *number {
                 occupied.push(placeholder);

@@ -11,16 +11,14 @@ static ORDERLY: AtomicBool = AtomicBool::new(false);
 /// When the first signal of an orderly stop came, on the monotonic clock; 0 before.
 static FIRST_NS: AtomicU64 = AtomicU64::new(0);
 
-/// Makes a signal end the process by its default action, but for the first while [`expect_stop`] holds. Actions that
-/// signal-hook gets for it later run after this one.
+/// Lets a signal end the process, but the first one while [`expect_stop`] holds. Later actions run after this.
 pub fn end_at_signal(signal: i32) -> io::Result<()> {
     let action = move || {
         if is_final() {
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
     };
-    // SAFETY: the action reads a clock and atomics and restores the default action, all of which are async-signal-safe; it
-    // neither allocates, locks nor unwinds.
+    // SAFETY: the action (clock, atomics, default action) is async-signal-safe: it does not allocate, lock or unwind.
     unsafe { signal_hook::low_level::register(signal, action) }.map(drop)
 }
 

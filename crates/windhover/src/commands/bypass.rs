@@ -71,8 +71,7 @@ fn capture(arguments: &Run) -> Result<Option<Capture>, Failure> {
     Ok(Some(Capture::new(cli::BUFFER, cli::WHOLE)?))
 }
 
-/// Runs the program with a capture or a listener beside it. A thread of its own starts it, because whoever asks to be told of calls is told
-/// himself.
+/// Runs the program with a capture or listener beside it. Another thread starts it: its calls are reported, too.
 fn supervised(
     arguments: &Run,
     variables: Vec<(OsString, OsString)>,

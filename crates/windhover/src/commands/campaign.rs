@@ -70,8 +70,7 @@ struct Tells {
     verbose: bool,
 }
 
-/// Runs a plan `runs` times, each with the next seed, so that orders of cells differ. Ends early when interrupted; the exit
-/// code is that of the worst run.
+/// Runs a plan `runs` times with successive seeds; stops when interrupted. The exit code is that of the worst run.
 fn repeat(
     plan: &Plan,
     mut options: campaign::Options,
@@ -249,8 +248,7 @@ fn list(folder: &Path, output: &Output) -> Result<u8, Failure> {
 
 type Factors = BTreeMap<String, Value>;
 
-/// The axes that differ between cells, each with the width of its words, so that lines stand below each other; the others
-/// need no repeating.
+/// The axes that differ between cells, each with the width of its longest word for aligned lines.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Axes(Vec<(String, usize)>);
 

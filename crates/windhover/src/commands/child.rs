@@ -15,8 +15,7 @@ use task::{Child, Launch, Stream};
 /// How long a worker may take to end once it was asked to, when its answer is not waited for.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The arguments of this process with a flag more behind the word of its command: what a process is started with that goes on with
-/// the command in the background.
+/// This process's arguments with one more flag behind the command: for a process that continues in the background.
 pub(crate) fn arguments_with(command: &str, flag: &str) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     // At the end it could stand behind `--`, as an operand.

@@ -1,5 +1,4 @@
-//! `windhover generate`: man pages, completions, the references of commands and plans, and schemas, all from the one definition of the
-//! command line and of the documents.
+//! `windhover generate`: man pages, completions, references and schemas from the definitions of commands and documents.
 
 mod completions;
 mod man;

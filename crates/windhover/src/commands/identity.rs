@@ -24,8 +24,7 @@ pub(crate) fn build() -> anyhow::Result<String> {
     Ok(format!("{VERSION}-{}", fingerprint()?))
 }
 
-/// 16 hexadecimal digits of this executable's file. They tell builds apart; they are no protection against somebody who wants to
-/// deceive.
+/// 16 hexadecimal digits of this executable's file, to distinguish builds; no protection against forgery.
 fn fingerprint() -> anyhow::Result<String> {
     let path = executable()?;
     let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;

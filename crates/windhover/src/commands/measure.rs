@@ -54,8 +54,7 @@ pub(super) fn go_behind(stack: &BuiltInStack) -> Result<(), Failure> {
     Err(become_program(&words, &[(BEHIND.into(), stack.name.into())], false))
 }
 
-/// The endpoint's address, or nothing for protocols within one machine; and the endpoint itself, when it is a child of this process.
-/// `port`: that of another tool's server.
+/// The endpoint's address (none within one machine), and the endpoint if it is a child. `port`: another tool's default.
 pub(super) fn target(peer: &Peer, port: Option<u16>) -> Result<(Target, Option<Worker>), Failure> {
     let protocol = peer.protocol;
     let control = match (peer.endpoint(), protocol.is_local()) {

@@ -118,8 +118,7 @@ fn serve(arguments: &Serve, starter: Option<File>, output: &Output) -> Result<u8
     Ok(0)
 }
 
-/// A file with the id of this process, which holds a lock on it as long as it serves. Removed when dropped, unless another process
-/// has written its own into it.
+/// A file with this process's id, locked while it serves. Removed when dropped, unless it has another id by then.
 struct PidFile {
     path: PathBuf,
     text: String,

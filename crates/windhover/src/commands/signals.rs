@@ -64,8 +64,7 @@ pub(crate) fn stop_flag() -> anyhow::Result<StopFlag> {
     Ok(stop)
 }
 
-/// Calls `ask` on a thread of its own at the first signal, as long as the flag lives. The thread sleeps until then: it wakes
-/// up no CPU that somebody measures on.
+/// Calls `ask` at the first signal, while the flag lives, on a thread that sleeps until then (no wake-ups).
 pub(crate) fn on_stop(ask: impl Fn() + Send + 'static) -> anyhow::Result<StopFlag> {
     let stop = stop_flag()?;
     let mut signals = signal_hook::iterator::Signals::new(ending()).context("signal handler")?;

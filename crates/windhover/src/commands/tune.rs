@@ -267,8 +267,7 @@ fn keep(settings: &[String], nic: Option<&str>, output: &Output) -> Result<u8, F
     apply(&kept, nic, &SystemArgs::usual(), ApplyOptions { dry_run: false, yes: true, json: false }, output)
 }
 
-/// Holds until it is ended. Says `held` when it does; what goes wrong is said in its system, for the starter reads only
-/// that.
+/// Holds until ended. Prints `held` and logs failures to the system's log: the starter reads only that.
 pub(crate) fn hold(arguments: &Hold) -> u8 {
     task::own_session();
     let held = tune::hold_cpu_latency(arguments.cpu_latency_us);

@@ -8,8 +8,7 @@ use model::{Plan, Statistic};
 use report::Columns;
 use std::collections::BTreeMap;
 
-/// Runs the trial. `profile` gives the settings of a profile, each as `KEY=VALUE`; `keep` applies settings for good and
-/// prints what it did.
+/// Runs the trial. `profile` gives a profile's settings as `KEY=VALUE`; `keep` applies settings and prints the result.
 pub(crate) fn run(
     arguments: &TuneTry,
     output: &Output,

@@ -206,8 +206,7 @@ fn undo(directory: &NamedState, chosen: &[&(SetId, SetHeader)], arguments: &Undo
     }
 }
 
-/// Runs this command in another network namespace, whose devices and sysctls only a process in it can see. No report when
-/// another has undone the set meanwhile, such as its keeper.
+/// Runs this command in another network namespace. No report when another process has undone the set meanwhile.
 fn child(state: &StateDir, netns: &Path, id: &SetId, arguments: &Undo) -> Result<Option<UndoReport>, Failure> {
     let mut launch = task::Launch::new(identity::executable()?)
         .args(["undo", "--json", "--quiet", "--yes", "--netns"])

@@ -101,8 +101,7 @@ pub struct Packet<'a> {
     pub payload_bytes: usize,
 }
 
-/// Takes a frame apart. `sent_bytes` is its length on the wire, which may be more than was captured. Errors: the frame
-/// holds no IP, or ends inside a header.
+/// Parses a frame; `sent_bytes` is its length on the wire. Errors: no IP, or the end inside a header.
 pub fn packet(link: Link, frame: &[u8], sent_bytes: usize) -> Result<Packet<'_>, Undecoded> {
     let (vlan, ip) = network(link, frame)?;
     // What the link layer added at the front; what it may have added behind is told by IP's own length.

@@ -41,8 +41,7 @@ pub enum Message<'a> {
         seq: Option<u64>,
         /// The session's tag.
         tag: Option<u64>,
-        /// What the reflector wrote into an answer; absent where it wrote nothing, and the wall-clock times are 0 where
-        /// it wrote none.
+        /// The reflector's stamps of an answer; absent where it has none, with wall-clock times of 0 likewise.
         far: Option<FarStamps>,
     },
     /// Bytes of a stream in the middle of a message, or a later fragment of a datagram.
@@ -75,8 +74,7 @@ enum FlowKind {
     Control,
 }
 
-/// What is remembered of one direction at one point of the machine. On loopback each packet is seen twice, leaving and
-/// arriving.
+/// State of one direction at one point of the machine: loopback shows each packet twice, leaving and arriving.
 #[derive(Debug, Clone, Copy, Default)]
 struct StreamPoint {
     /// The byte of the stream that comes next.
@@ -279,8 +277,7 @@ impl Flow {
     }
 }
 
-/// The reflector's stamps, where those bytes can be some: a message has no mark that says so, and others have zeros or
-/// payload there.
+/// The reflector's stamps, if the bytes can be some: no mark identifies them, others have zeros or payload there.
 pub(super) fn far(payload: &[u8]) -> Option<FarStamps> {
     /// Longer than any reflector holds a message, in ticks.
     const LONGEST: u64 = 1 << 44;

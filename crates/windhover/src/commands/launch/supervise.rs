@@ -49,8 +49,7 @@ fn hold(us: u32) -> Result<OwnedFd, Failure> {
     held.map_err(|error| Failure::new(OURS, error))
 }
 
-/// Another windhover takes the scheduling and becomes the program, with the same process id. Also gives what that process
-/// had waited before it became the program.
+/// Another windhover sets the scheduling, then becomes the program. Also gives how long it had waited by then.
 fn start(arguments: &Run) -> Result<(Child, ended::Ended), Failure> {
     let lock = lock(arguments);
     if lock.is_some() && !task::MemoryLock::SUPPORTED {

@@ -159,8 +159,7 @@ fn reset(arguments: &Shield, kernel: &Kernel, state: &StateDir, output: &Output)
     Ok(u8::from(!report.is_clean()))
 }
 
-/// Waits, guarding where that is asked for, until the time is over or a signal comes; then puts everything back that
-/// this call made.
+/// Waits for the end of the time or a signal, guarding if asked for; then restores what this call changed.
 fn stay(
     arguments: &Shield,
     spec: &ShieldSpec,
