@@ -176,7 +176,6 @@ fn split(text: &str) -> Option<Vec<String>> {
 }
 
 #[cfg(test)]
-#[allow(clippy::panic, reason = "tests panic")]
 mod tests {
     use super::*;
     use crate::cli::parse::definition;

@@ -90,7 +90,6 @@ fn negative_below(command: &Command, matches: &ArgMatches) -> Option<String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::panic, reason = "tests panic")]
 mod tests {
     use super::*;
 
