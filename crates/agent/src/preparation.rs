@@ -64,8 +64,7 @@ impl Preparation {
         &self.kernel
     }
 
-    /// Makes the machine as asked for, putting back what is in force and not asked for. After a refusal nothing is in
-    /// force. `shielded`: another agent of the same run keeps a shield up.
+    /// Applies what is asked for, restores the rest; a refusal restores all. `shielded`: another agent has a shield up.
     pub(crate) fn prepare(
         &mut self,
         shield: Option<ShieldSpec>,

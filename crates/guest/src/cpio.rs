@@ -33,7 +33,6 @@ impl Archive {
         self.entry(name, FOLDER | 0o755, (0, 0), &[]);
     }
 
-    /// A character device with its major and minor number.
     pub fn device(&mut self, name: &str, permissions: u32, device: (u32, u32)) {
         self.entry(name, CHARACTERS | permissions, device, &[]);
     }

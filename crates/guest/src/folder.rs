@@ -42,8 +42,7 @@ pub fn remove(path: &Path) {
     remove_unowned(path, PREFIX);
 }
 
-/// The same by a keeper, whose owner has ended: for a moment a child of the owner may have the lock still, or the emulator writes
-/// into the folder while it is removed.
+/// The same for a keeper: a child of the ended owner may briefly hold the lock, or the emulator write into the folder.
 pub fn remove_behind_owner(path: &Path) {
     const TIMES: u32 = 100;
     for _ in 0..TIMES {
@@ -55,8 +54,7 @@ pub fn remove_behind_owner(path: &Path) {
     }
 }
 
-/// The life of a keeper, in a process of its own: waits until its owner (process id and start time) has ended or released
-/// it. `ready` writes [`Keeper::READY`] to standard output.
+/// A keeper's process: waits until its owner (id, start) has ended or released it. `ready` prints [`Keeper::READY`].
 pub fn wait_for_owner(owner: (i32, u64), ready: impl FnOnce()) -> Result<(), GuestError> {
     task::own_session();
     let wait = LongWait::new()?;

@@ -84,7 +84,6 @@ pub fn simulated(mode: GuestMode) -> Option<&'static str> {
     rule(mode).times
 }
 
-/// A guest as asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestSpec {
     /// A kernel's name or path, as [`Kernel::find`] takes it.
@@ -130,7 +129,6 @@ impl GuestSpec {
         }
     }
 
-    /// The guest of a plan's lab.
     pub fn from_plan(plan: &LabPlan) -> Self {
         let usual = Self::new(plan.kernel.as_deref().unwrap_or_default());
         let mode = plan.mode.unwrap_or_default();
@@ -177,7 +175,6 @@ impl GuestSpec {
     }
 }
 
-/// The socket of an agent's pipe, in a guest's folder.
 pub fn agent_socket(folder: &Path, host: &str) -> PathBuf {
     folder.join(format!("agent-{host}"))
 }
@@ -189,7 +186,6 @@ fn control_socket(folder: &Path) -> PathBuf {
 /// A guest that runs. Dropping it switches it off. QEMU dies with the thread that started it (PR_SET_PDEATHSIG).
 #[derive(Debug)]
 pub struct Guest {
-    /// What its kernel is.
     pub kernel: Kernel,
     up: Up,
     qemu: Child,
@@ -205,8 +201,7 @@ pub struct Usage {
 }
 
 impl Guest {
-    /// Fetches what is missing, makes the image, boots, and waits until the guest is ready, or `stop` is raised. An error
-    /// after the start has the last lines of the console.
+    /// Fetches, makes the image, boots, waits until ready or `stop`. Later errors quote the console's last lines.
     pub fn boot(
         spec: &GuestSpec,
         program: &Program,
@@ -293,7 +288,6 @@ impl Guest {
         }
     }
 
-    /// CPU time of QEMU so far.
     pub fn usage(&self) -> Usage {
         usage(self.qemu.pid())
     }

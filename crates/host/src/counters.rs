@@ -14,10 +14,8 @@ use std::fs;
 pub struct Totals {
     pub udp: Udp,
     pub udp6: Udp,
-    /// TCP segments sent again.
     pub tcp_retransmits: u64,
     pub devices: Devices,
-    /// Packets dropped by root queueing disciplines.
     pub qdisc_drops: u64,
     /// Packets dropped because a CPU's backlog was full.
     pub backlog_drops: u64,
@@ -28,9 +26,7 @@ pub struct Totals {
 pub struct Udp {
     /// All receive errors, the next two included.
     pub in_errors: u64,
-    /// No room in a socket's receive buffer.
     pub receive_buffer_errors: u64,
-    /// No room in a socket's send buffer.
     pub send_buffer_errors: u64,
 }
 

@@ -117,7 +117,6 @@ impl NicMap {
     }
 }
 
-/// The network devices, as /sys shows them.
 pub fn devices(machine: &Machine) -> Vec<String> {
     let mut names = machine.names("/sys/class/net").unwrap_or_default();
     names.retain(|name| name != "bonding_masters");

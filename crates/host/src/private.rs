@@ -24,8 +24,7 @@ pub fn folder(path: &Path) -> io::Result<()> {
     check(path)
 }
 
-/// Makes a folder whose place was chosen by the user. One that is there keeps its mode, unless it is empty: it may be
-/// anybody's. It is refused also where others may write to it.
+/// Makes a folder chosen by the user. One with files keeps its mode; refused where others may write to it.
 pub fn chosen_folder(path: &Path) -> io::Result<()> {
     let is_used = std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
     if is_used { check(path) } else { folder(path) }

@@ -111,12 +111,10 @@ pub struct Task {
 }
 
 impl Task {
-    /// Whether it is in SCHED_FIFO, SCHED_RR or SCHED_DEADLINE.
     pub fn is_real_time(&self) -> bool {
         is_real_time(self.policy)
     }
 
-    /// Its policy in words, with its priority: `fifo:50`.
     pub fn policy_words(&self) -> String {
         policy_words(self.policy, self.priority)
     }

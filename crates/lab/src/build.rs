@@ -109,7 +109,6 @@ impl LabHost {
     }
 }
 
-/// A lab as the registry keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct LabRecord {
     pub format: u32,
@@ -130,7 +129,6 @@ pub struct LabRecord {
     pub hosts: Vec<LabHost>,
 }
 
-/// A guest as the registry keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct GuestRecord {
     /// The kernel as it was asked for, with the words of its command line.

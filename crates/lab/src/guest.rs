@@ -1,5 +1,4 @@
-//! Labs in guests: virtual machines with kernels of their own. One guest has all hosts as network namespaces in it; of two
-//! guests, joined by a wire, each has one host.
+//! Labs in guests, virtual machines: all hosts as network namespaces in one guest, or one host in each of two.
 
 use crate::build::{GuestRecord, LabHost, LabRecord, check_name};
 use crate::life::{Lab, refuse_existing, remove_stale};
@@ -222,8 +221,7 @@ impl RunningGuests {
     }
 }
 
-/// Runs a program on a host of a lab of guests; the status as a shell would give it. `stop` asks the program to end.
-/// `output` gets what it writes; the flag marks standard error.
+/// Runs a program on a guest's host; returns a shell's status. `stop` ends it; `output`'s flag: standard error.
 pub fn exec_in_guest(
     guest: &GuestRecord,
     host: &str,

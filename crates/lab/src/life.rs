@@ -158,8 +158,7 @@ fn start_keeper(program: &Path, registry: &Registry, record: &LabRecord) -> Resu
     Keeper::start(launch)?.ok_or_else(none)
 }
 
-/// The life of a lab's keeper, in a process of its own: waits for the end of the owner, and takes the lab down if it is
-/// still that one's. `ready` writes [`Keeper::READY`] to standard output.
+/// A lab's keeper: waits for the owner's end, then takes the owner's lab down. `ready` prints [`Keeper::READY`].
 pub fn keep(registry: &Registry, name: &str, owner: (i32, u64), ready: impl FnOnce()) -> Result<(), LabError> {
     guest::wait_for_owner(owner, ready)?;
     let lock = registry.lock()?;

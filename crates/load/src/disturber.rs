@@ -160,8 +160,7 @@ fn hog(us: u64) -> Disturbed {
     Disturbed { start_ns, end_ns: clock::monotonic_ns() }
 }
 
-/// `None` where the thread has ended. The thread that a signal is sent to is the first to stop; any other one may get it late on a busy
-/// machine.
+/// `None`: the thread has ended. The thread that gets the signal stops first, others late on a busy machine.
 fn stop(thread: i32) -> Option<Disturbed> {
     task::send_signal(thread, Signal::SIGSTOP as i32).ok()?;
     let start_ns = clock::monotonic_ns();

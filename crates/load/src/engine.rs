@@ -79,8 +79,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts a load. Its threads and children run with ordinary policy on the CPUs of the spec, else on those that this
-    /// process had at first. After an error nothing is left running or on disk.
+    /// Starts a load in ordinary policy on the spec's CPUs, else this process's first ones. Errors leave nothing.
     pub fn start(spec: &LoadSpec) -> Result<Self, LoadError> {
         if spec.command.is_some() && spec.profile != LoadProfile::Build {
             let remedy = "leave it out, or use load build";

@@ -34,8 +34,7 @@ impl std::fmt::Debug for Batch {
 unsafe impl Send for Batch {}
 
 impl Batch {
-    /// `count` messages (at least 1) of up to `length` bytes, filled so that each page is really there; with an address
-    /// each, and room for what the kernel tells of each, where they are wanted.
+    /// `count` (1 or more) faulted-in messages of up to `length` bytes, with addresses and control messages if wanted.
     pub(crate) fn new(count: usize, length: usize, with_names: bool, with_controls: bool) -> Self {
         let count = count.max(1);
         // Messages that do not share cache lines are faster to fill; an odd stride costs nothing else.
@@ -106,8 +105,7 @@ impl Batch {
     pub(crate) fn send(&mut self, fd: RawFd, from: usize, to: usize) -> c_int {
         let heads = self.heads.get_mut(from..to).unwrap_or_default();
         let count = c_uint::try_from(heads.len()).unwrap_or(0);
-        // SAFETY: each head points to a part, and that to bytes, which live as long as `self`, as do names; no part is
-        // longer than its room, and `set_target` promises the controls.
+        // SAFETY: heads, parts, bytes and names live in `self`; parts fit, controls by `set_target`'s promise.
         unsafe { libc::sendmmsg(fd, heads.as_mut_ptr(), count, libc::MSG_NOSIGNAL as _) }
     }
 

@@ -46,7 +46,6 @@ pub struct Gauge {
 }
 
 impl Gauge {
-    /// Nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -74,7 +73,6 @@ impl Gauge {
 pub struct TcpFigures {
     /// Smoothed RTT in µs.
     pub rtt_us: u32,
-    /// Segments sent again since the connection was made.
     pub retransmits: u32,
     /// Congestion window in bytes.
     pub window_bytes: u64,

@@ -38,7 +38,6 @@ pub enum Arrival {
     Stopped,
 }
 
-/// The sending half.
 pub trait Outbox: Send {
     /// Sends one message whole to the peer number `to`; a multicast group is number 0. Errors: the way is broken, or a
     /// signal interrupted a send that had to wait: calling again with the same message goes on where it stopped.
@@ -57,7 +56,6 @@ pub trait Outbox: Send {
     }
 }
 
-/// The receiving half.
 pub trait Inbox: Send {
     /// Waits for one message. Errors: the way is broken or a peer has ended.
     fn wait(&mut self, buffer: &mut [u8]) -> Result<Arrival, PathError>;

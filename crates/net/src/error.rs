@@ -71,8 +71,7 @@ pub enum NetError {
     Accept { address: SocketAddr, cause: io::Error },
     #[error("joining multicast group {group} on {interface} failed: {cause}: check that the interface is up")]
     Join { group: IpAddr, interface: String, cause: io::Error },
-    /// The group cannot be reached through the interface: usually IPv6, whose groups need a route for each interface, which
-    /// Linux does not make on the loopback interface.
+    /// The group has no route through the interface: IPv6 needs one each, and Linux makes none on loopback.
     #[error(
         "there is no route to multicast group {group} on {interface}: add one with 'ip -6 route add {kind} ff00::/8 dev {interface} table local'"
     )]

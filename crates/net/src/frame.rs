@@ -346,8 +346,7 @@ impl Transport for FrameTransport<'_> {
 #[inline]
 fn finish_checksum(frame: &mut [u8]) {
     let at = V6.udp_at + 6;
-    // The pseudo header's addresses stand before the UDP header already. The rest of it, length and protocol, is added in the
-    // place of the checksum, which counts as zero.
+    // The pseudo header's addresses precede the UDP header. Its length and protocol go into the (zero) checksum.
     let rest = u16::try_from(frame.len() - V6.udp_at).unwrap_or(0).wrapping_add(u16::from(UDP));
     frame[at..at + 2].copy_from_slice(&rest.to_be_bytes());
     let sum = match checksum(&frame[V6.addresses_at..]) {

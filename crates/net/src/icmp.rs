@@ -118,8 +118,7 @@ impl<'a> EchoSocket<'a> {
         }
     }
 
-    /// Waits for a reply to one of this socket's requests; everything else is skipped. Errors: receiving failed;
-    /// unreachable hosts may be reported here (EHOSTUNREACH, ECONNREFUSED).
+    /// Waits for a reply to an own request. Errors: receiving failed, also for unreachable hosts (EHOSTUNREACH).
     pub fn receive(&mut self) -> Result<Echoed, PathError> {
         let fd = self.socket.as_raw_fd();
         let mut waited = self.patience.begin();

@@ -20,8 +20,7 @@ pub(crate) fn interface_for(named: Option<&str>, end: &EndSpec, local: IpAddr) -
     crate::interface::interface_of(end.bind.unwrap_or(local))
 }
 
-/// Joins the group on interface `index`, and makes the socket send through it. `source` is the address that messages are
-/// sent from, so that the peer can tell whose they are.
+/// Joins the group on interface `index` and sends through it, from `source`, by which the peer recognizes messages.
 pub(crate) fn join(fd: RawFd, multicast: &Multicast, index: u32, source: IpAddr, ttl: u8) -> Result<(), NetError> {
     enter(fd, multicast.group, index, source)?;
     let v6 = multicast.group.is_ipv6();
@@ -115,8 +114,7 @@ pub(crate) fn check_route(group: IpAddr, index: u32) -> Result<(), NetError> {
         NetError::NoGroupRoute { group, interface, kind }
     };
     if interface::index_of("lo").is_ok_and(|lo| lo == index) {
-        // Linux makes the route for groups on every interface but this one. One of the usual type takes packets without
-        // delivering them: only those of type local come back up.
+        // On loopback Linux makes no route for groups, and one of the usual type does not deliver: it must be local.
         let delivers = route::lookup(with_scope(group, DISCARD, index)).is_ok_and(|route| route.local);
         return if delivers { Ok(()) } else { Err(no_route("local")) };
     }

@@ -88,8 +88,7 @@ pub struct PathOptions<'a> {
     pub idle: IdleDescriptors,
     /// Looked at by a spinning wait while nothing arrives.
     pub clock: Clock,
-    /// Spinning only: how long one [`Path::receive`] may last, in ns; 0: for ever. The other waits have no time-out,
-    /// which would cost every message: a watchdog interrupts them by a signal.
+    /// Spinning only: most ns of one [`Path::receive`], 0: for ever. A watchdog's signal ends other waits, at no cost.
     pub timeout_ns: u64,
     /// Ends a wait with [`Received::Stopped`]: a spinning one at once, others when a signal interrupts them.
     pub stop: &'a AtomicBool,

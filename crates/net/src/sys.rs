@@ -275,8 +275,7 @@ pub(crate) fn is_pipe(fd: BorrowedFd<'_>) -> io::Result<bool> {
 #[repr(C, align(8))]
 struct Control([u8; 128]);
 
-/// recvmsg(2); each control message's level, type and data are given to `with`. The source is written to `from` as far as
-/// it has room; on a connected stream the kernel gives none.
+/// recvmsg(2); `with` gets each control message. `from` gets the source, as far as it fits (none on streams).
 #[inline]
 fn receive_message(
     fd: RawFd,

@@ -24,8 +24,7 @@ pub(crate) trait Transport {
     fn send(&mut self, _message: &[u8], _more: bool) -> Result<(), PathError> {
         Err(PathError::Failed { call: "send", errno: libc::ENOTSUP })
     }
-    /// The same without waiting; `false`: there is no room, and `send` with the same message goes on. A pipe may wait: it
-    /// has no flag for one call, and nothing is sent over one on a schedule.
+    /// The same without waiting; `false`: no room, `send` goes on. A pipe may wait: it has no flag for one call.
     #[inline]
     fn try_send(&mut self, message: &[u8]) -> Result<bool, PathError> {
         self.send(message, false).map(|()| true)

@@ -192,8 +192,7 @@ fn not_ready(call: &'static str) -> Ready {
     }
 }
 
-/// Waits for readiness, then receives without waiting, until a message is whole. An idle descriptor that becomes
-/// ready for some reason makes this spin, so the stop flag is looked at then.
+/// Waits, then receives without waiting, until a message is whole. Idle descriptors may make it spin until `stop`.
 #[inline]
 fn receive_when_ready<T: Transport>(
     transport: &mut T,

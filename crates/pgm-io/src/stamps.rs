@@ -1,5 +1,4 @@
-//! The kernel's stamp of each of the last data packets, found again by the time at which it was taken: the engine knows
-//! that time of a message, and it is a packet's own.
+//! Kernel stamps of the last data packets, found by the time of taking, which the engine knows of each message.
 
 /// A ring of (taken, stamp) by time.
 #[derive(Debug)]

@@ -15,8 +15,7 @@ const MOST_FRAMES: usize = 1 << 16;
 /// Longest message that is taken, in bytes. A longer one, or a length that is damage, is dropped and counted.
 pub const MOST_BYTES: usize = 1 << 24;
 
-/// A message of one frame, as PGM messages of at most `most` bytes each: ZeroMQ's receivers end their program when a PGM
-/// message comes in fragments. `out` is room that is used again.
+/// Frames a message into PGM messages of at most `most` bytes: ZeroMQ fails on fragments. `out` is reused.
 pub fn frame<E>(
     message: &[u8],
     most: usize,

@@ -1,5 +1,4 @@
-//! Busy polling: the kernel asks the network device itself when a call would wait. It acts only where packets come through
-//! a NAPI instance, so nothing is set before a packet has shown one.
+//! Busy polling: the kernel polls the device when a call would wait. Set after a packet came through NAPI.
 
 use crate::{errno, kernel, page, real, settings};
 use bypass_abi::Key;

@@ -9,8 +9,7 @@ pub enum ReceiveChecksum {
     /// A wrong one drops the packet.
     #[default]
     Verify,
-    /// As before, but the sum of the pseudo-header alone is accepted too: the kernel leaves it to the network device to
-    /// finish the sum, and veth devices deliver frames with an unfinished sum.
+    /// As before, or the pseudo-header's sum alone, which the kernel leaves to devices and veth delivers unfinished.
     VerifyOrPartial,
     /// None is looked at: the network device did.
     Skip,
@@ -61,8 +60,7 @@ impl Config {
 pub struct AckPolicy {
     /// How long an ACK may wait for data to carry it, in ns, below 500 ms (RFC 9293, MUST-40). Default 40 ms; 0: never.
     pub delay_ns: u64,
-    /// Segments after the start, and after one that was lost, reordered or doubled, that are acknowledged at once as long as no
-    /// answer has carried an acknowledgment. Default 16, as Linux.
+    /// Segments acknowledged at once at the start and after a disorder, until answers carry ACKs. Default 16, as Linux.
     pub quick_segments: u8,
 }
 

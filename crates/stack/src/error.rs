@@ -1,7 +1,6 @@
 //! What a call can fail with: each is one value of errno.
 
-/// Why a call did nothing, or what happened to a socket. A variant's number is its errno on Linux (all architectures but Alpha, MIPS,
-/// PA-RISC and SPARC); its message explains it.
+/// Why a call or a socket failed. Numbers are errnos of Linux (except Alpha, MIPS, PA-RISC, SPARC).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[repr(i32)]
 pub enum Error {

@@ -2,8 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-/// Memory of rings that are no more, for the next ones: a short connection would else pay for pages that the allocator takes from the
-/// kernel and gives back, or for zeroes that are not read.
+/// Freed memory of rings for new ones: saves short connections page faults and unread zeroes.
 static SPARE: Mutex<Vec<Box<[u8]>>> = Mutex::new(Vec::new());
 /// Pieces kept, and from which size on.
 const MOST_SPARE: usize = 64;

@@ -1,7 +1,6 @@
 //! The C library's heap: kept rather than given back and fetched again.
 
-/// Makes glibc's allocator keep freed memory and serve large blocks from the heap too (mallopt(3)): a buffer freed between
-/// two sizes costs the next one no page faults.
+/// Keeps freed and large blocks in glibc's heap (mallopt(3)): a buffer reused between sizes causes no page faults.
 pub fn keep_heap() {
     #[cfg(target_env = "gnu")]
     {

@@ -4,8 +4,7 @@ use crate::TaskError;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::time::Duration;
 
-/// Limits the CPU time of a real-time thread between two blocking calls (RLIMIT_RTTIME); beyond it SIGXCPU ends the
-/// process. `None` lifts the limit. The hard limit stays as it is.
+/// Limits CPU time between blocking calls (RLIMIT_RTTIME, soft); beyond it SIGXCPU ends the process. `None`: no limit.
 pub fn set_rt_limit(most: Option<Duration>) -> Result<(), TaskError> {
     let wanted = most.map_or(libc::RLIM_INFINITY, |most| u64::try_from(most.as_micros()).unwrap_or(u64::MAX));
     let failed = |cause: nix::Error| TaskError::refused(format!("RLIMIT_RTTIME cannot be set to {wanted}"), cause);

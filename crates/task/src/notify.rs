@@ -1,5 +1,4 @@
-//! System calls of a program and of all that it starts, reported one by one (seccomp(2), user notification): the calls go on
-//! unchanged. Costs some microseconds for each call that is reported.
+//! Reports system calls of a program and its children (seccomp(2), user notification), unchanged, at some µs each.
 
 use crate::TaskError;
 use crate::launch::spawn::{own, process_descriptor};

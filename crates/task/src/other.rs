@@ -18,8 +18,7 @@ pub fn set_affinity_of(thread: i32, cpus: &CpuList) -> Result<(), TaskError> {
     Mask::new(cpus).apply_to(thread).map_err(failed)
 }
 
-/// Gives a thread a policy, which what it starts inherits: for threads of the kernel, which start nothing. ESRCH for no
-/// such thread, EPERM without CAP_SYS_NICE.
+/// Sets a policy that children inherit: for kernel threads. ESRCH: no such thread; EPERM: no CAP_SYS_NICE.
 pub fn set_policy_of(thread: i32, policy: Policy) -> Result<(), TaskError> {
     let (number, priority) = raw(policy);
     let failed = |cause| TaskError::scheduling(format!("thread {thread}: its policy cannot be set to {policy}"), cause);

@@ -64,8 +64,7 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
-/// Columns for text: those of `COLUMNS`, else of the terminal. Without a terminal (a pipe, a file) lines are as long as
-/// they are, because programs and editors read them.
+/// Text width: `COLUMNS`, else the terminal's. Without a terminal lines keep their length, for programs and editors.
 pub(crate) fn width() -> usize {
     const LEAST: usize = 40;
     const UNLIMITED: usize = 1 << 16;

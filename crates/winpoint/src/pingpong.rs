@@ -55,8 +55,7 @@ pub(crate) fn measure(task: &Task, give: &mut dyn FnMut(Measured)) -> Result<(),
     Ok(())
 }
 
-/// Without it datagrams would be dropped at the limit, and each loss costs a time-out. 0 where the limit is above what one round
-/// after the other can reach.
+/// Least distance that avoids drops at the limit (a time-out each); 0 if rounds cannot reach the limit.
 fn min_gap_ns(max_rate_pps: u32) -> u64 {
     const BEYOND_REACH: u32 = 1_000_000;
     if max_rate_pps >= BEYOND_REACH { 0 } else { 1_000_000_000 / u64::from(max_rate_pps.max(1)) + 1000 }

@@ -95,8 +95,7 @@ fn steady_ms() -> u32 {
     20_000
 }
 
-/// What an agent answers. Events of a probe travel as the line that its worker wrote ([`forward`]): a histogram log has
-/// megabytes, and the agent need not read it.
+/// An agent's replies. A probe's events stay the worker's lines ([`forward`]): megabytes that it need not parse.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Reply {
@@ -229,8 +228,7 @@ impl Reply {
     }
 }
 
-/// The frame that forwards a worker's line, which begins with [`LINE_MARK`] and has no newline. Errors:
-/// [`FrameError::TooLong`] above [`AGENT_LIMIT`].
+/// Forwards a worker's line ([`LINE_MARK`], no newline). Errors: [`FrameError::TooLong`] above [`AGENT_LIMIT`].
 pub fn forward(line: &[u8]) -> Result<Vec<u8>, FrameError> {
     debug_assert!(line.starts_with(LINE_MARK.as_bytes()), "a line without the mark would be read as a reply");
     frame::encode(line, AGENT_LIMIT)

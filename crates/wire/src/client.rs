@@ -151,8 +151,7 @@ impl ClientSession {
         self.server().is_some_and(|hello| hello.capabilities.iter().any(word))
     }
 
-    /// A sign of life while a size runs; nothing at any other time, and to a reflector that does not listen for it.
-    /// Errors: [`SessionError::Frame`] when the message cannot be written.
+    /// A heartbeat while a size runs, to a reflector that knows it. Errors: [`SessionError::Frame`] if not written.
     pub fn alive(&mut self) -> Result<(), SessionError> {
         if self.state == State::Running && self.hears_heartbeats() { self.say(&ClientMessage::Alive) } else { Ok(()) }
     }

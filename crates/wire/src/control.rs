@@ -167,11 +167,9 @@ pub struct Opened {
     /// Its address, when that is another than the control connection's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<IpAddr>,
-    /// To be shown on the data path ([`crate::data::prove`]); with `connect_each`, and on inherited descriptors, it is
-    /// not shown and `proved` follows at once.
+    /// Shown on the data path ([`crate::data::prove`]); with `connect_each` and inherited descriptors it is not.
     pub token: Token,
-    /// The boot id of the reflector's machine, so that an initiator on the same one (another namespace of it, say)
-    /// knows that the ends share its CPUs. Told only to clients that were accepted.
+    /// Boot id of the reflector's machine: an initiator on the same one shares its CPUs. Only for accepted clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
     /// Ports of all data sockets of a UDP stream, by the number of the flow; else empty.

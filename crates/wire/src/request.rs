@@ -1,5 +1,4 @@
-//! What a client asks a reflector for, and what is refused: by both ends, the initiator before it asks, and the reflector because the
-//! initiator may be anybody.
+//! What a client may ask a reflector for. Both ends check: the initiator early, the reflector against anybody.
 
 use crate::control::{RefuseCode, Token};
 use crate::data::Tier;
@@ -37,8 +36,7 @@ pub struct OpenRequest {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct PaceRequest {
-    /// The highest mean rate of the session in messages a second, rounded up. One above the owner's limit is refused
-    /// beforehand rather than kept by dropping messages.
+    /// Highest mean rate in messages a second, rounded up. Above the owner's limit it is refused, not dropped.
     pub rate_pps: u32,
     /// Messages whose number is a multiple of this are answered; 1: all.
     pub every: u32,
@@ -50,8 +48,7 @@ pub struct PaceRequest {
     /// The initiator's source, where messages go over PGM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pgm: Option<PgmRequest>,
-    /// With `port`: drawn by the initiator; its tag is that of all messages in place of the tag of each session, because
-    /// one message goes to all reflectors of the group.
+    /// With `port`: the initiator's tag of all messages, in place of the sessions' tags, as all reflectors get each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<Token>,
 }

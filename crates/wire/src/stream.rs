@@ -113,8 +113,7 @@ impl StreamRequest {
 /// From this size a datagram carries the time of its sending too.
 pub const STAMPED: usize = 24;
 
-/// Writes the head of a datagram: number (u64 LE), tag (u64 LE) and, where there is room, the sender's time in ns (u64 LE,
-/// of a clock that nobody else knows: only differences count).
+/// Writes a datagram's head: number, tag and, with room, the sender's time in ns (own clock), each u64 LE.
 #[inline]
 pub fn write(seq: u64, tag: u64, stamp_ns: u64, message: &mut [u8]) {
     if let Some(head) = message.first_chunk_mut::<STAMPED>() {

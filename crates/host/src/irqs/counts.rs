@@ -94,9 +94,7 @@ pub struct InterruptCount {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Rows of /proc/interrupts.
     pub interrupts: BTreeMap<String, Row>,
-    /// Rows of /proc/softirqs, by vector.
     pub softirqs: BTreeMap<String, Row>,
 }
 

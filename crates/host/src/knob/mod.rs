@@ -173,8 +173,7 @@ impl Knob {
         }
     }
 
-    /// Knobs that the kernel changes with this one: transparent huge pages raise `vm.min_free_kbytes` and do not lower it
-    /// again (mm/khugepaged.c, `set_recommended_min_free_kbytes`).
+    /// Also changed by the kernel: huge pages raise `vm.min_free_kbytes` for good (`set_recommended_min_free_kbytes`).
     pub fn changes_also(&self) -> Vec<Self> {
         match self {
             Self::File { path, .. } if path.ends_with("kernel/mm/transparent_hugepage/enabled") => {

@@ -62,7 +62,6 @@ impl Changes {
         &self.id
     }
 
-    /// Whether it holds no change: then there is nothing to undo.
     pub fn is_empty(&self) -> bool {
         self.held == 0
     }

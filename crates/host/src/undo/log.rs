@@ -55,7 +55,6 @@ pub(super) enum LogRecord {
     After {
         seq: u32,
         after: String,
-        /// What the kernel changed with it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         beside: Vec<SideEffect>,
     },

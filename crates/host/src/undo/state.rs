@@ -76,7 +76,6 @@ impl fmt::Display for Conflict {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct UndoReport {
-    /// Knobs put back.
     pub restored: u32,
     /// Knobs that had their old value already, or whose task has ended.
     pub already: u32,
@@ -124,7 +123,6 @@ impl StateDir {
         Self { path, boot: None }
     }
 
-    /// Another place.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), boot: None }
     }

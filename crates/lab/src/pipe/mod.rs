@@ -100,6 +100,5 @@ pub struct StartedLoad {
     pub id: u32,
     /// Whether it was steady within the time given.
     pub steady: bool,
-    /// How long that took, in ns.
     pub steady_after_ns: u64,
 }

@@ -66,8 +66,7 @@ impl Toolchain {
     }
 }
 
-/// One unit of work without compiler and shell, in a process of its own: a program's start, two megabytes of pages touched
-/// twice, arithmetic, a file written.
+/// One unit without compiler and shell: a new process touches two megabytes twice, computes, and writes a file.
 pub fn unit(input: &Path, output: &Path) -> std::io::Result<()> {
     const BYTES: usize = 2 << 20;
     let text = std::fs::read(input)?;

@@ -8,10 +8,8 @@ use clock::Clock;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a receiving loop is to do.
 #[derive(Debug, Clone, Copy)]
 pub struct ReceivePlan<'a> {
-    /// Spin rather than block.
     pub spin: bool,
     /// Most datagrams (of TCP, bytes) a second; what comes beyond it waits in the kernel, or is dropped there.
     pub limit: Option<f64>,
@@ -30,7 +28,6 @@ pub enum Arrived<'a> {
     Bytes(u64),
 }
 
-/// Why a receiving loop ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReceiveDone {
     /// Why it ended before it was asked to; of TCP, nothing when the peer ended its half.

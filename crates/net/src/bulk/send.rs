@@ -17,7 +17,6 @@ pub struct SendPlan<'a> {
     /// Most datagrams (of TCP, bytes) a second, whatever the rate; absent: no limit.
     pub limit: Option<f64>,
     pub clock: Clock,
-    /// Ends the loop when set.
     pub stop: &'a AtomicBool,
     /// Ends the loop at this tick; `u64::MAX`: only the flag does.
     pub until: u64,

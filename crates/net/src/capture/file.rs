@@ -25,10 +25,8 @@ pub struct CaptureSpec {
     pub most_bytes: Option<u64>,
 }
 
-/// What became of the packets so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CaptureCounts {
-    /// Packets in the file.
     pub written: u64,
     /// Packets that found no room between kernel and file.
     pub dropped: u64,
@@ -112,7 +110,6 @@ impl CaptureFile {
         self.writer.statistics(interface, &Statistics { start_ns, end_ns, passed, dropped });
     }
 
-    /// Writes what is gathered.
     pub fn flush(&mut self) {
         let whole = self.good + self.writer.bytes.len() as u64;
         let failed = match self.most_bytes.filter(|most| self.is_open() && whole > *most) {

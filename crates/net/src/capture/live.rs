@@ -5,7 +5,6 @@ use super::ring::{CapturedPacket, Ring};
 use crate::{NetError, sys};
 use std::time::Duration;
 
-/// What a live capture's interface is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveLink {
     pub name: String,

@@ -7,7 +7,6 @@ use std::io::Read;
 const LONGEST: usize = 1 << 24;
 const MOST_INTERFACES: usize = 1 << 16;
 
-/// A file that cannot be read on.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     #[error("it is no pcap and no pcapng file: it begins with {0}")]
@@ -105,7 +104,6 @@ enum Form {
     Pcapng { order: Order, interfaces: Vec<Interface>, before: u32 },
 }
 
-/// Reads a capture from its start to its end.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,

@@ -52,12 +52,9 @@ struct Program {
     instructions: *const Instruction,
 }
 
-/// Whether a packet came or went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// Received by this host.
     In,
-    /// Sent by this host.
     Out,
 }
 
@@ -78,7 +75,6 @@ pub struct CapturedPacket<'a> {
     pub time_ns: u64,
     /// The stamp is the NIC's.
     pub hardware: bool,
-    /// Came or went.
     pub way: Direction,
     /// To whom, for those that came.
     pub addressed: Addressed,

@@ -15,7 +15,6 @@ const ALERT_V4: [u8; 4] = [148, 4, 0, 0];
 /// mean MLD, so it is the first for experiments (RFC 5350): 65503.
 pub(super) const ALERT_V6: [u8; 8] = [0, 0, 5, 2, 0xff, 0xdf, 1, 0];
 
-/// Where a packet goes.
 #[derive(Debug, Clone, Copy)]
 pub struct Target(RawAddress);
 
@@ -100,8 +99,7 @@ impl SendBatch {
         Self { batch, controls: Box::new(controls), held: 0, sent: 0, lost: 0, foreign: false, refused: 0 }
     }
 
-    /// Its destinations come from the network, where anybody may have named them: packets that the kernel refuses to send
-    /// (a broadcast address, no route) are counted, and no error.
+    /// Destinations come from the network: packets that the kernel refuses to send are counted, and no error.
     #[must_use]
     pub fn to_foreign(self) -> Self {
         Self { foreign: true, ..self }
@@ -131,7 +129,6 @@ impl SendBatch {
         self.held += 1;
     }
 
-    /// Packets that wait to be sent.
     #[inline]
     pub fn waiting(&self) -> usize {
         self.held - self.sent

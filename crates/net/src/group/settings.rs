@@ -6,15 +6,9 @@ use std::net::IpAddr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carrier {
     /// UDP, with this port for unicast and for the group.
-    Udp {
-        /// The port.
-        port: u16,
-    },
+    Udp { port: u16 },
     /// IP itself, with this protocol number. Takes CAP_NET_RAW.
-    Raw {
-        /// The number.
-        protocol: u8,
-    },
+    Raw { protocol: u8 },
 }
 
 /// What both sockets of an end have in common.

@@ -196,8 +196,7 @@ fn timespec(ns: u64) -> libc::timespec {
     }
 }
 
-/// epoll_pwait2(2) for short times, because milliseconds are too coarse for them; epoll_wait(2) for long ones and on kernels
-/// before 5.11, where a short time is rounded up.
+/// epoll_pwait2(2) for short times (finer than ms); epoll_wait(2) for long ones and before Linux 5.11, rounded up.
 #[inline]
 fn epoll_wait(epoll: RawFd, events: &mut [libc::epoll_event], timeout_ns: u64) -> c_int {
     let most = c_int::try_from(events.len()).unwrap_or(1);

@@ -19,8 +19,7 @@ pub struct EchoReply {
     pub ttl: Option<u8>,
 }
 
-/// Reads an ICMP message; `None` when it is no echo reply, is cut short, or (ICMP) has a wrong checksum. The kernel
-/// checks ICMPv6's, which covers addresses that are not here.
+/// Reads an echo reply; `None`: another, cut short, or (ICMP) a wrong checksum. The kernel checks ICMPv6's.
 pub fn parse_echo_reply(message: &[u8]) -> Option<EchoReply> {
     let &[kind, code, _, _, id_high, id_low, sequence_high, sequence_low, ref payload @ ..] = message else {
         return None;

@@ -18,8 +18,7 @@ use std::time::Duration;
 const AGAIN_NS: u64 = 100_000_000;
 /// Comparisons at once, of which the closest counts.
 const TRIES: u32 = 5;
-/// What a comparison by the hardware itself is wrong by. Neither the kernel nor drivers tell; PCIe's precise time
-/// measurement and the processors' crystal are good for some 10 ns.
+/// Assumed error of a hardware comparison (PCIe PTM, crystals), which no driver reports: some 10 ns.
 const PRECISE_NS: u64 = 100;
 /// A NIC's clock that runs further off than this is not one (a stepped one looks so).
 const MOST_RATE: f64 = 1e-3;

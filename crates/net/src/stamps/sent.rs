@@ -15,8 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Stamps that may wait to be collected: more than the kernel keeps in a receive buffer of the usual size.
 const ROOM: u64 = 1024;
 
-/// Stamps that a waiting thread took out of the error queue, for the one that collects them. What finds no room is
-/// dropped: a message without a stamp is one less to tell of.
+/// Stamps that a waiting thread took out of the error queue for the collector. Without room they are dropped.
 #[derive(Debug)]
 pub(crate) struct Passed {
     slots: Box<[[AtomicU64; 2]]>,

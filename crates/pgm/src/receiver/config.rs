@@ -40,13 +40,11 @@ pub struct ReceiverConfig {
     pub repeat_ns: u64,
     /// How long a repair is waited for after an NCF, in ns (NAK_RDATA_IVL, section 6.3). Default 5 ms.
     pub data_ns: u64,
-    /// How often a NAK goes without an NCF before the number is given up (NAK_NCF_RETRIES, section 6.3). Default 500: a
-    /// source that gets no CPU for a second has not ended.
+    /// NAKs without an NCF until the number is given up (NAK_NCF_RETRIES, section 6.3). Default 500: about a second.
     pub ncf_retries: u32,
     /// How often an NCF goes without a repair before the number is given up (NAK_DATA_RETRIES, section 6.3). Default 500.
     pub data_retries: u32,
-    /// Packets with higher numbers that must have come before one counts as missing (section 6.3 names 2). Default 0: the
-    /// back-off alone tolerates disorder.
+    /// Later packets after which one counts as missing (section 6.3: 2). Default 0: the back-off tolerates disorder.
     pub reorder_packets: u32,
     /// Longest random wait before an SPM is asked for, while gaps are known and no SPM has named the path of NAKs, in ns
     /// (SPMR_BO_IVL, section 13.5, which names 250 ms). Default 10 ms.
@@ -54,13 +52,11 @@ pub struct ReceiverConfig {
     /// How long the SPM is waited for before it is asked for again, in ns (SPMR_SPM_IVL, section 13.5); the second time
     /// twice as long, and so on, ten times. Default 20 ms.
     pub spmr_repeat_ns: u64,
-    /// How long a source may send nothing that fits before it is forgotten, in ns: then another session with the same
-    /// identifier can begin. Default 30 s.
+    /// Silence of a source (of packets that fit) after which it is forgotten, in ns. Default 30 s.
     pub expiry_ns: u64,
     /// Where NAKs go. Default: where the data come from.
     pub nak_path: NakPath,
-    /// Whether data sent before the first packet that was heard are asked for, as far back as the source's OPT_JOIN
-    /// (section 9.4). Default true.
+    /// Whether data before the first packet are asked for, as far as OPT_JOIN allows (section 9.4). Default true.
     pub join: bool,
     /// Whether parity is used that sources offer: whole transmission groups are asked for (appendix A), and packets that did
     /// not come are computed. Default false: single packets are asked for, and parity is passed over. It takes memory for

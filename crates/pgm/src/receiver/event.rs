@@ -27,8 +27,7 @@ pub enum SessionEvent {
     },
     /// The source was silent for too long, or silent while another needed its place, and is forgotten.
     Expired,
-    /// Another session began under the identifier of a source that was heard before: its numbers or its SPMs' went back.
-    /// What the old one still lacked is lost.
+    /// A known source's identifier has another session (numbers or SPMs went back); missing data are lost.
     Restarted,
     /// The source was not taken because as many as `max_sources` are being heard. Told once for each.
     Refused,

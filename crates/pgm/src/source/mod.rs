@@ -418,8 +418,7 @@ impl Source {
         Some((next, DATA_HEAD_BYTES + fragment + join + payload.len()))
     }
 
-    /// The next packet to be sent now, written into `buffer`, which has to hold `max_packet_bytes`: NCFs, then SPMs, then
-    /// data as far as the rate allows (section 5.1.3).
+    /// Writes the next packet (`max_packet_bytes` at most): NCFs, then SPMs, then data by the rate (section 5.1.3).
     pub fn poll_transmit(&mut self, now_ns: u64, buffer: &mut [u8]) -> Option<Transmit> {
         if self.confirms() {
             return if self.ncf_ready_ns(now_ns) <= now_ns { self.ncf(now_ns, buffer) } else { None };

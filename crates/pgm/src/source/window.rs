@@ -24,8 +24,7 @@ pub(super) struct Slot {
 #[derive(Debug)]
 pub(super) struct Window {
     slots: Vec<Slot>,
-    /// Payloads one behind the other, around and around: short ones stay close together, which caches like. There is room for
-    /// one more than there are slots, because none goes over the end.
+    /// A ring of payloads, close together for the cache. One more than slots fits, as none wraps around the end.
     bytes: Vec<u8>,
     /// Where the next one begins, if it finds room before the end.
     free: usize,

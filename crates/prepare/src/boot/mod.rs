@@ -39,8 +39,7 @@ fn refused<T>(what: impl Into<String>, remedy: impl Into<String>) -> Result<T, B
     Err(BootError::Refused { what: what.into(), remedy: remedy.into() })
 }
 
-/// Whether this machine can come to a kernel, and that kernel's version. Changes nothing: a kernel for kexec is loaded,
-/// which is where the running kernel refuses, and unloaded again.
+/// The version of a kernel that this machine can boot. Changes nothing: a kexec kernel is loaded and unloaded.
 pub fn check(machine: &Kernel, kernel: &KernelChoice) -> Result<KernelImage, BootError> {
     match kernel.driver {
         KernelDriver::Current => Ok(KernelImage::default()),

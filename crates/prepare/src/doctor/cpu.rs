@@ -225,8 +225,7 @@ fn kthreads(s: &Subject<'_>) -> Answer {
     if kernel.is_empty() {
         return Err(Skip::not_here("/proc shows no kernel threads (a container's own process namespace)"));
     }
-    // The threads of interrupts follow their interrupt, and are never moved as tasks. What kthreadd makes inherits its
-    // CPUs, so that it stays where it is; it does nothing else.
+    // Threads of interrupts follow their interrupt. kthreadd stays: its children inherit its CPUs, and it does nothing.
     let movable: Vec<&Task> = kernel
         .into_iter()
         .filter(|task| {

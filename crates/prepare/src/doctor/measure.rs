@@ -95,8 +95,7 @@ impl Measured {
     }
 }
 
-/// Spins on a CPU in ordinary policy and finds what it lost and to whom. Takes up that CPU for `time`, at most five
-/// seconds. Errors: the CPU may not be used, or there is no clock.
+/// Spins on a CPU for `time` (5 s at most) in ordinary policy; finds what it lost. Errors: CPU refused, no clock.
 pub fn measure(cpu: u32, time: Duration) -> Result<Measured, VerifyError> {
     let machine = Machine::running();
     let before = Counts::read(&machine, cpu);

@@ -22,8 +22,7 @@ pub(super) fn detect(s: &Subject<'_>) -> Substrate {
 fn is_container(s: &Subject<'_>) -> bool {
     /// What container engines call the control groups of their containers.
     const GROUPS: [&str; 6] = ["/docker", "/kubepods", "/lxc", "/containerd", "/libpod", "/machine.slice/"];
-    // The first process namespace shows the kernel's threads. A machine may boot from a container's image, with its
-    // marks; what systemd and engines say of the running one counts always.
+    // Only the first PID namespace shows kernel threads. Marks may come from a container's image, systemd's not.
     let inside = !s.tasks().iter().any(|task| task.kernel);
     (inside && ["/.dockerenv", "/run/.containerenv"].iter().any(|path| s.machine.exists(path)))
         || s.machine.exists("/run/systemd/container")

@@ -53,8 +53,7 @@ impl ActiveShield {
     }
 }
 
-/// Carries a plan out under the lock, after planning once more. What fails half way is put back. The shield ends with its
-/// `owner`, which must be this process, however that ends.
+/// Plans again and applies under the lock; failures are undone. It ends with `owner`, which must be this process.
 pub fn apply(
     planned: &ShieldPlan,
     kernel: &Kernel,
@@ -286,8 +285,7 @@ impl Run<'_> {
     }
 }
 
-/// Puts back every shield of this boot, the newest first; knobs that resist are in the report. With `force` also what
-/// another changed meanwhile, and groups of this tool that no log knows.
+/// Undoes all shields of this boot, newest first. `force`: also what others changed, and unknown groups.
 pub fn reset(kernel: &Kernel, state: &StateDir, force: bool) -> Result<UndoReport, ShieldError> {
     let is_shield = |(id, header): (SetId, SetHeader)| (header.what == WHAT).then_some(id);
     let sets: Vec<SetId> = state.sets()?.into_iter().filter_map(is_shield).collect();

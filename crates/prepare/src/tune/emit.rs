@@ -16,8 +16,7 @@ pub enum Form {
     Udev,
 }
 
-/// The text. `device` is for [`Form::Udev`] and settings of a network device; `program` is where windhover is installed,
-/// `arguments` are those of `tune apply`.
+/// The text. `device`: for [`Form::Udev`]; `program`: windhover's path; `arguments`: those of `tune apply`.
 pub fn emit(
     profile: &Profile,
     form: Form,

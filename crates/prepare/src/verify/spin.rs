@@ -25,7 +25,6 @@ pub struct Spin {
     pub tid: i32,
     /// Begin and end, in ns of CLOCK_MONOTONIC_RAW.
     pub from_raw_ns: u64,
-    /// End, in ns of CLOCK_MONOTONIC_RAW.
     pub to_raw_ns: u64,
     pub spun_ns: u64,
     pub stolen_ns: u64,

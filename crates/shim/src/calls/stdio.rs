@@ -8,8 +8,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 
 const FUNCTIONS: Functions = Functions { read: get, write: put, seek, close };
-/// Where glibc's FILE has its descriptor: behind flags, eleven pointers into buffers, markers, and the next of all streams. Programs that
-/// were compiled long ago know it too, so it stays.
+/// FILE's descriptor in glibc: behind flags, eleven buffer pointers, markers, chain. ABI, so it stays.
 const AT_DESCRIPTOR: usize = 112;
 
 /// Whether the process' orderly end has begun.

@@ -9,8 +9,7 @@ use libc::c_int;
 /// How long the process' end waits for what was sent to be acknowledged, without anything happening.
 const PATIENCE_NS: u64 = 2_000_000_000;
 
-/// Before a descriptor is closed or replaced: it may be on the stack, epoll instances may have it, it may be one itself, or another
-/// thread is just about to take it over.
+/// Before a close or replacement: it may be on the stack, in an epoll instance or one, or about to be taken over.
 pub(crate) fn closed(fd: c_int, entry: &'static Entry) {
     if !entry.has(table::ON_STACK) && (!is_enabled() || thread::is_in_stack()) {
         return;

@@ -133,8 +133,7 @@ fn lock_state() -> Locked {
     Locked(ManuallyDrop::new(STATE.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
-/// The sockets are closed because a thread ends the process. Others that wait in a call do not return from it, as on the kernel; only
-/// where that thread goes on and waits for them.
+/// The process ends: waiting calls of others do not return, unless that thread continues and waits for them.
 #[cold]
 fn lock_while_ending(locked: Locked, by: i32) -> Locked {
     if by == thread::id() {

@@ -237,8 +237,7 @@ pub(super) fn finish<T: From<i8>>(waited: Waited<Result<T, c_int>>, before: c_in
     T::from(-1)
 }
 
-/// Makes a call that waits for several, and makes it again for the rest of its time where others have to be asked meanwhile. What it
-/// returns; none: the kernel's.
+/// Makes a waiting call of several again, for its remaining time, where the carrier changed. None: the kernel's.
 pub(super) fn again_where_turned(
     timeout_ns: u64,
     mut call: impl FnMut(u64) -> Option<Waited<Result<c_int, c_int>>>,

@@ -194,8 +194,7 @@ impl Stack {
         !self.replies.is_empty() || !self.output.is_empty()
     }
 
-    /// Writes the next frame into the driver's buffer, with Ethernet header and without frame check sequence; its length.
-    /// Call it until there is none. The buffer wants to hold the MTU and 14 bytes.
+    /// Writes the next frame (Ethernet header, no FCS); its length. Call until none; buffer: MTU and 14 bytes.
     pub fn poll_transmit(&mut self, now: Instant, frame: &mut [u8]) -> Option<usize> {
         if let Some(reply) = self.replies.pop_front() {
             self.counts.frames_sent += 1;

@@ -213,8 +213,7 @@ impl Stack {
         }
     }
 
-    /// Receives bytes; how many, 0 at the end of what the other end sent. Errors: [`Error::WouldBlock`] where nothing is
-    /// there; once, the error that ended the connection.
+    /// Receives bytes; 0: the end. Errors: [`Error::WouldBlock`] without bytes; once, the connection's error.
     pub fn tcp_receive(&mut self, socket: TcpSocket, buffer: &mut [u8]) -> Result<usize, Error> {
         let copied = self.tcp_peek(socket, buffer)?;
         self.tcp_consume(socket, copied)?;
@@ -247,8 +246,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Closes the socket. What was sent still goes out, and its end; what was received and not read is lost, which resets
-    /// the connection. The handle is invalid from now on.
+    /// Closes the socket. Sent data and FIN still go out; unread data cause a reset. The handle becomes invalid.
     pub fn tcp_close(&mut self, now: Instant, socket: TcpSocket) -> Result<(), Error> {
         self.connection_mut(socket)?.close(now);
         self.settle(socket.0.index);

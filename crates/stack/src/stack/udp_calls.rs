@@ -179,8 +179,7 @@ impl Stack {
         Ok(length)
     }
 
-    /// Receives a datagram; what does not fit into the buffer is lost ([`Received::length`] tells). Errors:
-    /// [`Error::WouldBlock`] where none is there; once, the error that ICMP reported for a connected socket.
+    /// Receives a datagram, cut to the buffer ([`Received::length`]). Errors: [`Error::WouldBlock`]; once, ICMP's.
     pub fn udp_receive(&mut self, socket: UdpSocket, buffer: &mut [u8]) -> Result<Received, Error> {
         let received = self.udp_peek(socket, buffer)?;
         self.udp_socket_mut(socket)?.inbox.pop();

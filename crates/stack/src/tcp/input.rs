@@ -120,8 +120,7 @@ impl Connection {
         }
     }
 
-    /// The table of RFC 9293, section 3.10.7.4, first check. A closed window still lets acknowledgments, resets and urgent
-    /// pointers in (MUST-66), with whatever data they carry cut off later.
+    /// RFC 9293, section 3.10.7.4, first check. A closed window lets ACKs, RSTs and URGs in (MUST-66), without data.
     fn is_acceptable(&self, segment: &Segment<'_>) -> bool {
         let (next, window, length) = (self.receive.next, self.receive.window(), segment.length());
         let within = |number: crate::number::Seq| number.since(next) < window;

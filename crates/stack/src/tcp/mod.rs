@@ -195,8 +195,7 @@ pub(crate) struct Connection {
     challenges: (Instant, u32),
     pub(crate) read_edges: u32,
     pub(crate) write_edges: u32,
-    /// What the stack notes: it is in the output queue, in the event queue; when its wheel timer is set; it is counted as
-    /// half open, as in TIME-WAIT; the edges that an event reported.
+    /// The stack's notes: in the output queue, in the event queue, wheel timer, half open, TIME-WAIT, reported edges.
     pub(crate) queued: bool,
     pub(crate) announced: bool,
     pub(crate) scheduled: Instant,
@@ -319,8 +318,7 @@ impl Connection {
         self.end(error);
     }
 
-    /// Whether one more challenge ACK may be sent. The limit is each connection's own: one that all share would let an
-    /// outsider learn from it what others receive (CVE-2016-5696).
+    /// Whether a challenge ACK may be sent. The limit is per connection: a shared one leaks (CVE-2016-5696).
     pub(crate) fn may_challenge(&mut self, now: Instant) -> bool {
         const CHALLENGES_PER_SECOND: u32 = 10;
         if now.since(self.challenges.0) >= crate::time::SECOND {

@@ -86,8 +86,7 @@ impl ReceiveSide {
         self.next.plus(long(self.buffer.free().saturating_sub(unit).min(most)))
     }
 
-    /// The edge to announce now: not to the left of the last one, and further only by a step that is worth it (receiver's
-    /// silly window avoidance, RFC 9293, section 3.8.6.2.2).
+    /// The edge to announce: never to the left, and only by worthwhile steps (RFC 9293, section 3.8.6.2.2).
     pub(crate) fn offered_edge(&self, mss: u32) -> Seq {
         let possible = self.possible_edge();
         let step = (long(self.buffer.capacity()) / 2).min(mss);

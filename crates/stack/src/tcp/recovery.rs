@@ -114,8 +114,7 @@ impl Connection {
         let before = send.flights.lost();
         let mut look_again = Instant::NEVER;
         if self.sack {
-            // Without any of these the segments are in the order in which they were sent: where the oldest was not sent before
-            // one that was delivered, none was.
+            // Without these, segments are in sending order: if the oldest is not overtaken, none is.
             if send.flights.sacked() == 0
                 && send.flights.resent() == 0
                 && send

@@ -46,8 +46,7 @@ impl Interrupter {
         Self { process: std::process::id(), thread }
     }
 
-    /// Makes the thread's blocked call return EINTR; whether the thread was there. By tgkill(2), for which the id of a thread
-    /// that has ended is an error, not undefined as for pthread_kill(3).
+    /// Makes the blocked call return EINTR; whether the thread lives. tgkill(2), as pthread_kill(3) is undefined then.
     pub fn interrupt(&self) -> bool {
         // SAFETY: takes numbers only; the handler does nothing.
         unsafe { libc::syscall(libc::SYS_tgkill, self.process, self.thread, interrupt_signal()) == 0 }

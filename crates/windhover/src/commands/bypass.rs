@@ -182,8 +182,7 @@ fn prepare(
     Ok(library.environment(Start { capture, ..start }))
 }
 
-/// Starts the process that tells the peers of a killed program. It is no child of the program, which may wait for all of its own: a
-/// process between them ends at once.
+/// Starts the process that resets a killed program's connections, by way of another: it must not be its child.
 fn start_keeper(folder: &Path) -> anyhow::Result<()> {
     let own = prepare::keeper::this_process().context("this process cannot read its own start")?;
     let _ = keeper(folder, (own.tid, own.started))?.start()?.wait()?;

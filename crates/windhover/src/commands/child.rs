@@ -42,8 +42,7 @@ impl Worker {
         Self::behind(None, name, spec, prepare)
     }
 
-    /// Starts this program as a worker that does what `spec` says and ends with the calling thread, behind a stack of
-    /// `windhover bypass run` by its name. `prepare` adds to how it is started.
+    /// Starts a worker for `spec` behind a `bypass run` stack; it ends with the calling thread. `prepare` adds options.
     pub(crate) fn behind(
         stack: Option<&str>,
         name: &'static str,

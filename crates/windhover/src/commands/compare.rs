@@ -58,8 +58,7 @@ pub(crate) fn run(arguments: &Compare, output: &Output) -> Result<u8, Failure> {
     })
 }
 
-/// Gives a filter the word of the cells for one that tables (`no`) or sentences (`no shield`) print in its place. A factor that no
-/// cell has is refused before anything else is found wrong.
+/// Replaces printed words (`no`, `no shield`) in a filter by the cells' own. Unknown factors are refused first.
 fn as_recorded(asked: &mut Where, known: &BTreeMap<String, BTreeSet<String>>, run: &str) -> Result<(), CompareError> {
     let (factor, value) = asked;
     let Some(words) = known.get(factor) else {

@@ -204,8 +204,7 @@ impl View {
 }
 
 impl Span {
-    /// A table no wider than `total` columns where it can be. CPUs that were not asked for are left out where there is no room:
-    /// those behind a shield last, the idle ones first.
+    /// A table of `total` columns. Unrequested CPUs are left out for want of room: idle ones first, shielded ones last.
     fn text(&self, total: usize) -> String {
         let mut shown: Vec<u32> = self.cpus.iter().collect();
         if !self.is_chosen {

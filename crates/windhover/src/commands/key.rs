@@ -27,8 +27,7 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], Failure> {
     Ok(bytes)
 }
 
-/// Reads a key file and returns the key in hexadecimal. One that others can read is refused, because it is no secret, and one
-/// of another user, who could put another key in its place at any time.
+/// Reads a key file (hexadecimal). Refused: one that others can read, or of a user who could replace it.
 pub(crate) fn read(path: Option<&Path>) -> Result<Option<String>, Failure> {
     let Some(path) = path else { return Ok(None) };
     let name = path.display();

@@ -183,8 +183,7 @@ fn run(
     }
 }
 
-/// Says of a percentile that was asked for by name which results have too few messages for it: its column gives one all the same,
-/// as sfnt-pingpong does.
+/// Names results with too few messages for the requested percentile, which are printed as sfnt-pingpong does.
 fn few_samples(documents: &[ResultDocument], percent: f64, output: &Output) {
     let needed = stats::Histogram::needed(percent / 100.0);
     let counts = documents.iter().filter_map(|document| Some((document.size()?, document.latency.as_ref()?.count)));

@@ -93,8 +93,7 @@ impl Programs {
         }
     }
 
-    /// To be called before the program's end is taken from the kernel, where that can be: its number may belong to another
-    /// then. It never returns where the program's end is that of this process.
+    /// Call before reaping, as the number may be reused. Never returns if the program's end is this process's.
     pub(crate) fn remove(&self, pid: u32) {
         self.lock().pids.retain(|&known| u32::try_from(known) != Ok(pid));
     }

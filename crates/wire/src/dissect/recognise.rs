@@ -46,8 +46,7 @@ pub enum Message<'a> {
     },
     /// Bytes of a stream in the middle of a message, or a later fragment of a datagram.
     More,
-    /// A packet of PGM, of ours or of others. Its [`Recognised::flow`] is its source, numbered apart from the flows; forward
-    /// is what comes from the source.
+    /// A packet of PGM, any. [`Recognised::flow`] numbers its source apart from flows; forward: from the source.
     Pgm(Box<Sighted<'a>>),
     /// Somebody else's.
     Foreign,
@@ -164,8 +163,7 @@ impl<'a> From<Sighted<'a>> for Recognised<'a> {
     }
 }
 
-/// The two ends as a flow knows them. With a multicast group, answers come from an address that no question went to:
-/// there the group stands for both, and the ports tell the ends apart.
+/// The ends of a flow. Answers to a multicast group come from other addresses: the group stands for both.
 fn ends(packet: &Packet<'_>) -> (SocketAddr, SocketAddr) {
     let (mut from, to) = (packet.source, packet.destination);
     if to.ip().is_multicast() {

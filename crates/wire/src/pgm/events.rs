@@ -89,8 +89,7 @@ impl EventKind {
 }
 
 impl EventNote {
-    /// The event of a result, since its first message at `begin_ns`; nothing where it was before, or is not about a loss. `host`: whom it
-    /// is about, where there are several.
+    /// An event since `begin_ns`; nothing for earlier ones or others than losses. `host`: whom, among several.
     pub fn event(&self, begin_ns: u64, host: Option<String>) -> Option<Event> {
         let packets = |count: u32| if count == 1 { "1 packet".to_owned() } else { format!("{count} packets") };
         let numbers = |count: u32, parity| match (parity, count) {

@@ -122,8 +122,7 @@ fn entry(id: &str, text: &str) -> String {
     paragraph(&format!("  {id:<ID$}"), text)
 }
 
-/// A command to be pasted: on one line where that has the room, else a line a part, each continued for the shell. A part
-/// that has no room is broken between its words.
+/// A command to paste: on one line, else a continued line for each part, broken between words where too long.
 fn pasted(lead: &str, parts: &[String]) -> String {
     let whole = parts.join(" ");
     let room = width().saturating_sub(lead.chars().count());
