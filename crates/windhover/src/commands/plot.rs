@@ -1,6 +1,6 @@
 //! `windhover plot`.
 
-use super::report::{same_substrate, unread};
+use super::report::loaded;
 use crate::cli::plot::{Figure, Plot, PlotFormat};
 use crate::output::{Failure, Output, table, width, write_file, write_into};
 use anyhow::{Context as _, anyhow};
@@ -15,11 +15,7 @@ pub(crate) fn run(arguments: &Plot, output: &Output) -> Result<u8, Failure> {
     {
         refuse!("--from-us must lie below --to-us");
     }
-    let runs = store::load_many(&arguments.runs).map_err(unread)?;
-    for problem in runs.iter().flat_map(|run| &run.problems) {
-        output.warning(problem);
-    }
-    same_substrate(runs.iter().map(|run| (run.name(), run.run.substrate)), &arguments.mix, output)?;
+    let runs = loaded(&arguments.runs, &arguments.mix, output)?;
     // Names are those of --list, of all figures.
     let is_named = arguments.figures.iter().any(|figure| figure.name.is_some());
     let wanted = Wanted {

@@ -6,7 +6,7 @@ use crate::output::{Failure, Output, width, write_file, write_into};
 use anyhow::anyhow;
 use model::Substrate;
 use model::text::visible;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use store::StoreError;
 
 pub(crate) const REPORT: &str = "report.html";
@@ -18,11 +18,7 @@ pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, F
             "--reference adds published rows, which are no results: use it with table, markdown, csv-cells or html"
         );
     }
-    let runs = store::load_many(&arguments.runs).map_err(unread)?;
-    for problem in runs.iter().flat_map(|run| &run.problems) {
-        output.warning(problem);
-    }
-    same_substrate(runs.iter().map(|run| (run.name(), run.run.substrate)), &arguments.mix, output)?;
+    let runs = loaded(&arguments.runs, &arguments.mix, output)?;
     let default = report::Options::default();
     let size = arguments.size.unwrap_or(default.size);
     let options = report::Options { reference: arguments.reference, size, ..default };
@@ -64,6 +60,14 @@ pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, F
         (None, None) => output.result(&text)?,
     }
     Ok(0)
+}
+
+/// Reads runs, warns of what is wrong in them, and refuses those of different substrates.
+pub(super) fn loaded(folders: &[PathBuf], mix: &MixArgs, output: &Output) -> Result<Vec<store::Run>, Failure> {
+    let runs = store::load_many(folders).map_err(unread)?;
+    runs.iter().flat_map(|run| &run.problems).for_each(|problem| output.warning(problem));
+    same_substrate(runs.iter().map(|run| (run.name(), run.run.substrate)), mix, output)?;
+    Ok(runs)
 }
 
 /// Why runs cannot be read: a usage error. Of what is no run, the folder beside or in it that holds runs is named.
