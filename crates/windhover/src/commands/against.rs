@@ -82,7 +82,7 @@ impl Side {
     fn measure(&self, stop: &AtomicBool) -> Result<Option<ResultDocument>, Failure> {
         let spec = WorkerSpec::Probe(Box::new(self.task.clone()));
         let stack = self.task.spec.initiator.stack.as_deref();
-        let mut worker = Worker::behind(stack, "measurement", &spec, |launch| launch)?;
+        let mut worker = Worker::start(stack, "measurement", &spec, |launch| launch)?;
         let mut result = None;
         loop {
             if stop.load(Ordering::Relaxed) {

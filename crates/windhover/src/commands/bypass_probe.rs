@@ -50,7 +50,8 @@ impl Ends {
             limits: Limits { max_rate_pps: u32::MAX, ..Limits::trusted() },
         };
         let namespace = there.netns_path();
-        let mut endpoint = Worker::start("endpoint", &WorkerSpec::Endpoint(task), |launch| inside(launch, namespace))?;
+        let mut endpoint =
+            Worker::start(None, "endpoint", &WorkerSpec::Endpoint(task), |launch| inside(launch, namespace))?;
         let Some(WorkerEvent::Ready { address: Some(control) }) = endpoint.hear(PATIENCE)? else {
             return Err(anyhow!("the endpoint in the namespace does not say where it listens").into());
         };
@@ -121,7 +122,7 @@ fn once(ends: &Ends, spec: ProbeSpec) -> Result<ResultDocument, Failure> {
     let task = ProbeTask::new(spec, ends.target.clone());
     let namespace = ends.here.clone();
     let mut worker =
-        Worker::start("measurement", &WorkerSpec::Probe(Box::new(task)), |launch| inside(launch, namespace))?;
+        Worker::start(None, "measurement", &WorkerSpec::Probe(Box::new(task)), |launch| inside(launch, namespace))?;
     match worker.hear(PATIENCE)? {
         Some(WorkerEvent::Measured(measured)) => Ok(measured.result),
         Some(_) => Err(anyhow!("the measurement ended without a result").into()),

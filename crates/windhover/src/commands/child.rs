@@ -34,16 +34,8 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn start(
-        name: &'static str,
-        spec: &WorkerSpec,
-        prepare: impl FnOnce(Launch) -> Launch,
-    ) -> Result<Self, Failure> {
-        Self::behind(None, name, spec, prepare)
-    }
-
     /// Starts a worker for `spec` behind a `bypass run` stack; it ends with the calling thread. `prepare` adds options.
-    pub(crate) fn behind(
+    pub(crate) fn start(
         stack: Option<&str>,
         name: &'static str,
         spec: &WorkerSpec,

@@ -1,7 +1,5 @@
-//! `windhover load`.
-//!
-//! The load itself runs in a worker that is the first process of its own pid namespace, so that all it started ends
-//! with it, also when this process is killed.
+//! `windhover load`. The load runs in a worker that is the first process of its own PID namespace, so that its children
+//! end with it, also when this process is killed.
 
 use super::child::Worker;
 use super::signals;
@@ -20,7 +18,7 @@ pub(crate) fn run(arguments: &LoadCommand, output: &Output) -> Result<u8, Failur
     let stop = signals::stop_flag()?;
     // Its own pid namespace, so that all it starts ends with it.
     let spec = WorkerSpec::Load(arguments.spec());
-    let mut worker = Worker::start("load", &spec, task::Launch::pid_namespace)?;
+    let mut worker = Worker::start(None, "load", &spec, task::Launch::pid_namespace)?;
     loop {
         // Asked to end while it becomes steady, it reports how far it came.
         if stop.load(Ordering::Relaxed) {

@@ -90,7 +90,7 @@ pub(super) fn own_endpoint(address: Option<&str>, peer: &Peer) -> Result<(Target
     let task = EndpointTask { bind: bind.to_string(), key: Some(key.clone()), limits };
     // A process behind a stack passes it on to its children.
     let stack = peer.stack().map(|stack| stack.name).filter(|name| !is_behind(name));
-    let mut endpoint = Worker::behind(stack, "endpoint", &WorkerSpec::Endpoint(task), |launch| launch)?;
+    let mut endpoint = Worker::start(stack, "endpoint", &WorkerSpec::Endpoint(task), |launch| launch)?;
     match endpoint.hear(READY)? {
         Some(WorkerEvent::Ready { address: Some(control) }) => {
             Ok((Target { control, key: Some(key), host: None }, endpoint))

@@ -151,7 +151,7 @@ fn verdict(rows: &[Row]) -> (bool, String) {
 
 fn build_load() -> Result<Worker, Failure> {
     let spec = WorkerSpec::Load(LoadSpec::new(LoadProfile::Build));
-    let mut worker = Worker::start("load", &spec, task::Launch::pid_namespace)?;
+    let mut worker = Worker::start(None, "load", &spec, task::Launch::pid_namespace)?;
     match worker.hear(PATIENCE)? {
         Some(WorkerEvent::Ready { .. }) => Ok(worker),
         _ => Err(anyhow!("the load does not become even within {} s", PATIENCE.as_secs()).into()),
@@ -163,7 +163,7 @@ impl Bench {
         let key = key::fresh()?.to_hex();
         let limits = Limits { max_rate_pps: u32::MAX, ..Limits::trusted() };
         let task = EndpointTask { bind: "127.0.0.1:0".to_owned(), key: Some(key.clone()), limits };
-        let mut endpoint = Worker::start("endpoint", &WorkerSpec::Endpoint(task), |launch| launch)?;
+        let mut endpoint = Worker::start(None, "endpoint", &WorkerSpec::Endpoint(task), |launch| launch)?;
         let Some(WorkerEvent::Ready { address: Some(control) }) = endpoint.hear(PATIENCE)? else {
             return Err(anyhow!("the endpoint does not say where it listens").into());
         };
@@ -190,7 +190,7 @@ impl Bench {
     fn measure(&mut self, row: &mut Row) -> Result<(), Failure> {
         let missing = self.late.saturating_sub(u32::try_from(row.late).unwrap_or(u32::MAX));
         let task = ProbeTask::new(self.spec(missing), self.target.clone());
-        let mut probe = Worker::start("measurement", &WorkerSpec::Probe(Box::new(task)), |launch| launch)?;
+        let mut probe = Worker::start(None, "measurement", &WorkerSpec::Probe(Box::new(task)), |launch| launch)?;
         let epoch_ns = clock::monotonic_ns();
         let mut disturbers = Vec::new();
         for (part, end, delay_ns) in row.parts() {
