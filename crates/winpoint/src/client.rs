@@ -130,8 +130,15 @@ impl Peer {
         }
     }
 
-    /// Ends a size and takes the reflector's report.
-    pub(crate) fn stop(&mut self) -> Result<StopReport, WinpointError> {
+    /// Ends a size: the reflector's report, if it comes, and how the path broke, if it did (`broken`: already).
+    pub(crate) fn stop(&mut self, broken: Option<String>) -> (Option<StopReport>, Option<String>) {
+        match self.stopped() {
+            Ok(report) => (Some(report), broken),
+            Err(error) => (None, broken.or_else(|| Some(error.to_string()))),
+        }
+    }
+
+    fn stopped(&mut self) -> Result<StopReport, WinpointError> {
         const DURING: &str = "stopping a size";
         let control = &mut self.control;
         control.machine.stop().map_err(|cause| control.failed(cause))?;

@@ -118,10 +118,7 @@ fn phase(
     let counted = peer.data.conversation().map(|(end, _)| end.begin(&mut open.answers.input));
     let broken = open.run(&mut peer.data, receiving).err().map(|error| format!("the data path broke: {error}"));
     *number += open.sender.sent.len() as u64;
-    let (report, broken) = match (peer.stop(), broken) {
-        (Ok(report), broken) => (Some(report), broken),
-        (Err(error), broken) => (None, Some(broken.unwrap_or_else(|| error.to_string()))),
-    };
+    let (report, broken) = peer.stop(broken);
     let end = counted.and_then(|counted| Some((peer.data.conversation()?.0, counted)));
     let begin = open.sender.sent.first().map_or(u64::MAX, |first| first.intended);
     let (near, events) = end.map(|(end, counted)| (end.end(&counted), end.events(begin))).unzip();

@@ -39,10 +39,7 @@ pub(crate) fn measure(task: &Task, give: &mut dyn FnMut(Measured)) -> Result<(),
         let unsent = peer.data.unsent();
         let broken = rounds.run(spec, &mut peer, &mut recorder);
         number = rounds.number;
-        let (report, broken) = match (peer.stop(), broken) {
-            (Ok(report), broken) => (Some(report), broken),
-            (Err(error), broken) => (None, Some(broken.unwrap_or_else(|| error.to_string()))),
-        };
+        let (report, broken) = peer.stop(broken);
         let recorded = recorder.finish(None);
         let (started_ns, counters) = (rounds.started_ns, peer.data.counters_since(unsent));
         let seen = PassFacts { started_ns, report, vanished: broken.clone(), counters, ..PassFacts::default() };
