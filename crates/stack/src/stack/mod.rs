@@ -318,11 +318,7 @@ impl Stack {
             }
             _ => {}
         }
-        let Some(connection) = self.connections.at(index) else { return };
-        if !connection.queued && connection.may_emit() {
-            connection.queued = true;
-            self.output.push_back(Sender::Tcp(index));
-        }
+        self.enqueue(key);
         self.schedule(index);
         self.announce(key);
     }

@@ -203,7 +203,7 @@ impl Stack {
     }
 
     /// Puts a connection that may have something to send in the queue.
-    fn enqueue(&mut self, key: Key) {
+    pub(super) fn enqueue(&mut self, key: Key) {
         if let Some(connection) = self.connections.get_mut(key)
             && !connection.queued
             && connection.may_emit()

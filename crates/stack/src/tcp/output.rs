@@ -125,8 +125,7 @@ impl Connection {
     /// Nothing may be sent and nothing is in flight: a probe will ask whether the window opened (RFC 9293, section 3.8.6.1).
     fn wait_for_window(&mut self, now: Instant) {
         if self.send.flights.is_empty() && self.timers.retransmit == Instant::NEVER {
-            self.timers.purpose = Purpose::WindowProbe;
-            self.timers.retransmit = now.after(self.timeout());
+            self.keep_probing(now);
         }
     }
 
