@@ -2,9 +2,9 @@
 //! predicted rightly, how fast it is, and the self-test. An hour at 40,000 messages a second is not measured here.
 
 use super::bypass::Goal;
-use super::lab::{Lab, Server};
+use super::lab::Lab;
 use super::{Options, document, interleaved, number, shield};
-use crate::process;
+use crate::process::{self, Killed};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -86,11 +86,11 @@ fn row(what: &str, measured: &str, judged: &str) -> String {
 }
 
 /// Host `b` answers and explains. Its threads may use both CPUs: the recorder's has to leave the measured thread's.
-fn far_end(lab: &Lab) -> Result<Server> {
+fn far_end(lab: &Lab) -> Result<Killed> {
     let line = format!("windhover --quiet serve --bind {} --explain --explain-names", lab.address());
     let child = lab.command("b", "0,1", &line).stdout(Stdio::null()).spawn().context("windhover serve")?;
     std::thread::sleep(Duration::from_millis(250));
-    Ok(Server(child))
+    Ok(Killed(child))
 }
 
 fn ping(lab: &Lab, arm: &str, seconds: u32, flags: &str) -> Result<Value> {
@@ -170,7 +170,7 @@ fn removed<const R: u32, const S: u32>(binary: &Path, options: &Options<R, S>) -
     let measured = interleaved(options.rounds, [REMOVED.len(), 2], |case, arm| {
         let (disturbance, flags, class, name) = REMOVED[case];
         let _disturber = (arm == 0)
-            .then(|| Command::new(&disturb).args([disturbance, "0"]).spawn().map(Server).context("examples/disturb"))
+            .then(|| Command::new(&disturb).args([disturbance, "0"]).spawn().map(Killed).context("examples/disturb"))
             .transpose()?;
         std::thread::sleep(Duration::from_millis(500));
         let result = ping(&lab, disturbance, options.seconds, &format!("{flags} --explain"))?;

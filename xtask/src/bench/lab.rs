@@ -1,9 +1,10 @@
 //! A lab of two namespaces for the time of a benchmark, and programs in it.
 
-use crate::{packages, process};
+use crate::packages;
+use crate::process::{self, Killed};
 use anyhow::{Context as _, Result};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// The lab; it goes down with the value.
@@ -124,15 +125,15 @@ impl Lab {
     }
 
     /// A server on host `b` and its CPU, 1, that is killed with the value.
-    pub(crate) fn serve(&self, line: &str) -> Result<Server> {
+    pub(crate) fn serve(&self, line: &str) -> Result<Killed> {
         let mut command = self.command("b", &self.cpus[1], line);
         let child = command.stdout(Stdio::null()).spawn().with_context(|| format!("cannot start {line}"))?;
         // None of the servers says when it listens.
         std::thread::sleep(Duration::from_millis(250));
-        Ok(Server(child))
+        Ok(Killed(child))
     }
 
-    pub(crate) fn endpoint(&self) -> Result<Server> {
+    pub(crate) fn endpoint(&self) -> Result<Killed> {
         self.serve(&format!("windhover --quiet serve --bind {}", self.address()))
     }
 
@@ -145,15 +146,5 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         let _ = process::run(&self.programs[0].1.to_string_lossy(), &["lab", "down", NAME]);
-    }
-}
-
-/// An own process that is killed by its id with the value.
-pub(crate) struct Server(pub(crate) Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }

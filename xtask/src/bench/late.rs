@@ -1,10 +1,9 @@
 //! Who is blamed for late messages: `pace` with and without a CPU hog on the sender's CPU, under both policies, with and
 //! without a compiler beside; and a far end that is really stopped. What is right follows from the raw samples alone.
 
-use super::lab::Server;
 use super::{Options, raw};
 use crate::files::create;
-use crate::process;
+use crate::process::{self, Killed};
 use anyhow::{Context as _, Result, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -114,7 +113,7 @@ fn once(windhover: &Path, folder: &Path, cell: Cell, seconds: u32) -> Result<Run
     let _hog = match cell.disturbance {
         Disturbance::Hog => {
             let hog = Command::new("taskset").args(["-c", "0", "sh", "-c", "while :; do :; done"]).spawn();
-            Some(Server(hog.context("taskset")?))
+            Some(Killed(hog.context("taskset")?))
         }
         _ => None,
     };

@@ -153,7 +153,7 @@ fn startup(rounds: u32) -> Result<()> {
     let binary = process::release_binary()?;
     let mut serve = Command::new(&binary);
     serve.args(["--quiet", "serve", "--bind", "127.0.0.1:7499"]).stderr(Stdio::null());
-    let server = lab::Server(serve.spawn().context("windhover serve")?);
+    let server = process::Killed(serve.spawn().context("windhover serve")?);
     std::thread::sleep(std::time::Duration::from_millis(300));
     let once = |binary: &Path| {
         let arguments = ["pingpong", "udp", "127.0.0.1:7499", "--count", "1000", "--format", "json"];

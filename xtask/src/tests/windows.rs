@@ -4,6 +4,7 @@
 //! fetched into the cache and not installed. Function only: under Wine, times are not those of Windows.
 
 use crate::portable::{PACKAGE, TARGET};
+use crate::process::Killed;
 use crate::tests::Counts;
 use crate::{files, process};
 use anyhow::{Context as _, Result, bail};
@@ -12,7 +13,7 @@ use nix::sched::{CloneFlags, unshare};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -264,38 +265,27 @@ fn refusal(command: &mut Command) -> Result<String> {
 }
 
 /// A program that serves until this is dropped.
-struct ServingProgram(Child);
-
-impl ServingProgram {
-    fn start(command: &mut Command) -> Result<Self> {
-        let shown = format!("{command:?}");
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .with_context(|| shown.clone())?;
-        let lines = BufReader::new(child.stderr.take().context("no standard error")?);
-        let served = Self(child);
-        let (say, heard) = mpsc::channel();
-        std::thread::spawn(move || {
-            for line in lines.split(b'\n').map_while(Result::ok) {
-                let _ = say.send(String::from_utf8_lossy(&line).into_owned());
-            }
-        });
-        let mut said = String::new();
-        while !said.contains("serving on") {
-            said = heard.recv_timeout(LIMIT).with_context(|| format!("{shown} does not serve: {said}"))?;
+fn serving(command: &mut Command) -> Result<Killed> {
+    let shown = format!("{command:?}");
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| shown.clone())?;
+    let lines = BufReader::new(child.stderr.take().context("no standard error")?);
+    let served = Killed(child);
+    let (say, heard) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in lines.split(b'\n').map_while(Result::ok) {
+            let _ = say.send(String::from_utf8_lossy(&line).into_owned());
         }
-        Ok(served)
+    });
+    let mut said = String::new();
+    while !said.contains("serving on") {
+        said = heard.recv_timeout(LIMIT).with_context(|| format!("{shown} does not serve: {said}"))?;
     }
-}
-
-impl Drop for ServingProgram {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    Ok(served)
 }
 
 fn require(holds: bool, what: &str, seen: &str) -> Result<()> {
@@ -328,7 +318,7 @@ fn doctor(lab: &Lab) -> Result<()> {
 
 /// A field of the session, a clock or a socket option that Windows has otherwise.
 fn to_windows(lab: &Lab) -> Result<()> {
-    let _served = ServingProgram::start(&mut lab.winpoint("serve --priority high --cpu 0"))?;
+    let _served = serving(&mut lab.winpoint("serve --priority high --cpu 0"))?;
     for protocol in ["udp", "tcp"] {
         let measures = [
             (format!("pingpong {protocol} 127.0.0.1 --size 1,32,1400 --count 500"), 500),
@@ -353,13 +343,13 @@ fn to_windows(lab: &Lab) -> Result<()> {
 fn keys(lab: &Lab) -> Result<()> {
     let key = lab.key()?;
     {
-        let _served = ServingProgram::start(&mut lab.winpoint("serve --bind 127.0.0.1:7415 --key-file key"))?;
+        let _served = serving(&mut lab.winpoint("serve --bind 127.0.0.1:7415 --key-file key"))?;
         let to = "pingpong udp 127.0.0.1:7415 --count 100";
         let text = printed(lab.windhover(&format!("{to} --format json --key-file")).arg(&key))?;
         all_answered(&text, 100)?;
         refusal(&mut lab.windhover(to))?;
     }
-    let _served = ServingProgram::start(lab.windhover("serve --bind 127.0.0.1:7416 --key-file").arg(&key))?;
+    let _served = serving(lab.windhover("serve --bind 127.0.0.1:7416 --key-file").arg(&key))?;
     let to = "pingpong udp 127.0.0.1:7416 --count 100 --json";
     all_answered(&printed(&mut lab.winpoint(&format!("{to} --key-file key")))?, 100)?;
     refusal(&mut lab.winpoint(to)).map(|_| ())
@@ -367,7 +357,7 @@ fn keys(lab: &Lab) -> Result<()> {
 
 /// A run directory that is not written on Windows as it is on Linux.
 fn from_windows(lab: &Lab) -> Result<()> {
-    let _served = ServingProgram::start(&mut lab.windhover("serve --bind 127.0.0.1:7413"))?;
+    let _served = serving(&mut lab.windhover("serve --bind 127.0.0.1:7413"))?;
     let to = "127.0.0.1:7413";
     for protocol in ["udp", "tcp"] {
         for (line, sent) in [
@@ -398,7 +388,7 @@ fn kept(text: &str) -> String {
 /// Calls that end twice or never, bytes of a stream that are lost between two calls, a port that is joined twice.
 fn completion(lab: &Lab) -> Result<()> {
     {
-        let _served = ServingProgram::start(&mut lab.windhover("serve --bind 127.0.0.1:7417"))?;
+        let _served = serving(&mut lab.windhover("serve --bind 127.0.0.1:7417"))?;
         let measure = |probe: &str, options: &str, sent| {
             let line = format!("{probe} 127.0.0.1:7417 --json --seconds 60 {options}");
             all_answered(&printed(&mut lab.winpoint(&line))?, sent)
@@ -412,7 +402,7 @@ fn completion(lab: &Lab) -> Result<()> {
         }
         measure("pingpong tcp", "--receive iocp --size 200000 --count 100", 100)?;
     }
-    let _served = ServingProgram::start(&mut lab.winpoint("serve --bind 127.0.0.1:7418"))?;
+    let _served = serving(&mut lab.winpoint("serve --bind 127.0.0.1:7418"))?;
     for protocol in ["udp", "tcp"] {
         for (probe, options, sent) in
             [("pingpong", "--size 1,32,1400 --count 500", 500), ("pace", "--rate 500 --count 200", 200)]
@@ -424,14 +414,15 @@ fn completion(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// The other host: a network namespace behind a veth pair, that ends with this. The near end has 198.18.7.1, it has 198.18.7.2.
-struct OtherHost(Child);
+/// The other host: a network namespace behind a veth pair, that ends with this. The near end has 198.18.7.1, it has
+/// 198.18.7.2.
+struct OtherHost(Killed);
 
 impl OtherHost {
     fn start() -> Result<Self> {
         let child = Command::new("unshare").args(["--net", "sleep", "600"]).spawn().context("unshare")?;
-        let host = Self(child);
-        let pid = host.0.id().to_string();
+        let host = Self(Killed(child));
+        let pid = host.0.0.id().to_string();
         // The pair goes nowhere while the process has its parent's namespace.
         let (own, other) = (Path::new("/proc/self/ns/net"), PathBuf::from(format!("/proc/{pid}/ns/net")));
         let until = Instant::now() + LIMIT;
@@ -452,18 +443,11 @@ impl OtherHost {
     fn inside(&self, command: &mut Command) -> Command {
         let mut inside = Command::new("nsenter");
         inside
-            .arg(format!("--net=/proc/{}/ns/net", self.0.id()))
+            .arg(format!("--net=/proc/{}/ns/net", self.0.0.id()))
             .arg("--")
             .arg(command.get_program())
             .args(command.get_args());
         inside
-    }
-}
-
-impl Drop for OtherHost {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -474,7 +458,7 @@ fn pgm(lab: &Lab) -> Result<()> {
     let options = "--size 64,4000 --rate 500 --count 300 --timeout 3000";
     {
         let mut serve = lab.windhover("serve --bind 198.18.7.2:7419 --key-file");
-        let _served = ServingProgram::start(&mut host.inside(serve.arg(&key)))?;
+        let _served = serving(&mut host.inside(serve.arg(&key)))?;
         for receive in ["spin", "block", "iocp"] {
             let to = "pace pgm 239.192.0.1 198.18.7.2:7419 --key-file key --json";
             let text = printed(&mut lab.winpoint(&format!("{to} --receive {receive} {options}")))?;
@@ -484,7 +468,7 @@ fn pgm(lab: &Lab) -> Result<()> {
             }
         }
     }
-    let _served = ServingProgram::start(&mut lab.winpoint("serve --bind 198.18.7.1:7420 --key-file key"))?;
+    let _served = serving(&mut lab.winpoint("serve --bind 198.18.7.1:7420 --key-file key"))?;
     for receive in ["spin", "block", "iocp"] {
         let to = "pace pgm 239.192.0.1 198.18.7.1:7420 --format json";
         let mut measure = lab.windhover(&format!("{to} --remote-receive {receive} {options} --key-file"));
@@ -495,7 +479,7 @@ fn pgm(lab: &Lab) -> Result<()> {
 
 /// A comparison of Wine with anything else that was not asked for by name.
 fn apart(lab: &Lab) -> Result<()> {
-    let _served = ServingProgram::start(&mut lab.windhover("serve --bind 127.0.0.1:7414"))?;
+    let _served = serving(&mut lab.windhover("serve --bind 127.0.0.1:7414"))?;
     let line = "pingpong udp 127.0.0.1:7414 --size 32 --count 1000 --json --output";
     let mut here = Command::new(&lab.linux);
     here.args(line.split(' ')).arg(lab.results()).args(["--name", "linux", "--substrate", "loopback"]);
