@@ -1,9 +1,8 @@
 //! One host's supervisor: workers and loads behind a byte pipe.
 //!
-//! Runs in ordinary policy and measures nothing itself: each endpoint, probe and load is a worker, a process of its
-//! own that is started through `task` and gets its task on stdin. When the pipe closes, for whatever reason, the
-//! agent stops its workers, puts back what it changed on the machine, and ends. It writes nothing to the pipe while a
-//! probe runs, and sleeps meanwhile.
+//! Runs in ordinary policy and measures nothing: each endpoint, probe and load is a worker, a process of its own with
+//! its task on stdin. When the pipe closes the agent stops its workers, restores the machine, and ends. While a probe
+//! runs it sleeps and writes nothing to the pipe.
 
 mod error;
 mod events;

@@ -1,8 +1,7 @@
-//! What this agent changed on its machine, and putting it back.
+//! What this agent changed on its machine, and its restoration.
 //!
-//! Everything goes through the undo log, in sets that name this process as their owner; a keeper puts a set back when the
-//! agent vanishes. The shield is put up before settings are made and taken down after they are put back, so that sets are
-//! undone in reverse order.
+//! All changes go through the undo log, owned by this process; a keeper restores them if the agent vanishes. The shield
+//! comes first and goes last, so that sets are undone in reverse order.
 
 use crate::LineSink;
 use host::undo::{BUSY_WAIT, LOCK_WAIT, SetId, StateDir, UndoError, UndoReport};

@@ -1,8 +1,7 @@
 //! The guest's side: its first process, and the process that serves the ports.
 //!
-//! The first process mounts what Linux programs expect, loads the modules, starts the second and reaps whatever loses its
-//! parent. The second makes the hosts, keeps an agent behind each port that the host side has open, and runs programs.
-//! When it ends the guest is switched off.
+//! The first process mounts file systems, loads modules, starts the second and reaps orphans. The second makes the
+//! hosts, keeps an agent behind each open port, and runs programs. When it ends the guest is switched off.
 
 use crate::control::{self, CONTROL, FromGuest, GuestHost, MACHINE, ProgramEvent, ToGuest, Up, agent_port};
 use crate::image;

@@ -1,7 +1,5 @@
-//! Processes of Windhover that keep /dev/cpu_dma_latency open, and with it the CPUs out of deep sleep.
-//!
-//! They are found by their command line, which everybody may read, so that an undo needs no memory of them. Starting one
-//! is `prepare`'s.
+//! Processes of Windhover that keep CPUs out of deep sleep by an open /dev/cpu_dma_latency. They are found by their
+//! command line, so that an undo needs no memory of them. `prepare` starts them.
 
 use crate::knob::{Machine, TaskKey};
 use nix::fcntl::OFlag;

@@ -1,9 +1,7 @@
-//! What belongs to a network device: interrupts, queues, NAPI instances and their threads, the files that steer it,
-//! its NUMA node.
+//! What belongs to a network device: interrupts, queues, NAPI instances and threads, steering files, its NUMA node.
 //!
-//! Only reads. What hangs on sysfs is read below a root, so that trees of files can stand in for it; what comes over
-//! netlink is asked of the running system alone. /sys shows the network namespace that it was mounted in: a device of
-//! the calling thread's namespace that is not the one there is refused.
+//! Only reads: sysfs below a root (trees of files in tests), netlink of the running system alone. /sys shows the
+//! network namespace that mounted it: another device of the calling thread's namespace is refused.
 
 use crate::irqs::{Irq, irq_of_thread};
 use crate::knob::{Form, Knob, Machine, Settings, TaskKey, napi};

@@ -1,7 +1,7 @@
-//! Folders and files that only their owner may read and write: what is in them decides what a privileged process does.
+//! Folders and files that only their owner may use: their content decides what a privileged process does.
 //!
-//! Their modes are set, not left to the umask; and nothing in them is believed before its owner was looked at. Errors are
-//! the kernel's; [`io::ErrorKind::Other`] with the reason and the remedy where a folder or file is not to be trusted.
+//! Modes are set, whatever the umask; owners are checked before use. Errors are the kernel's, or
+//! [`io::ErrorKind::Other`] with the reason and the remedy.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};

@@ -1,8 +1,7 @@
-//! The shield that is up on this machine, as others see it, and how a thread gets behind it.
+//! The shield that is up on this machine, and how a thread gets behind it.
 //!
-//! Whoever makes a shield (`prepare`) writes `shield.json` into the boot's folder of the state directory; whoever wants
-//! to run on a shielded CPU (a worker, `run -b`) calls [`enter`] before it pins itself, because the kernel refuses a CPU
-//! outside a task's cpuset. Undoing the shield's change set removes the file.
+//! `prepare` writes `shield.json` into the boot's state folder; a thread calls [`enter`] before it pins itself to a
+//! shielded CPU, because the kernel refuses CPUs outside a task's cpuset. Undoing the change set removes the file.
 
 use crate::private;
 use crate::undo::{SetId, StateDir, UndoError};

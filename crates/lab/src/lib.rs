@@ -1,10 +1,8 @@
-//! Where hosts come from: namespaces of this machine joined by veth pairs, this host itself, a guest with namespaces in it,
-//! or any command that opens a pipe to an agent.
+//! Where hosts come from: namespaces joined by veth pairs, this host, a guest with namespaces, or any command that
+//! opens a pipe to an agent.
 //!
-//! Namespaces and links are made with iproute2's `ip`, started through `task`. Every lab is written down in a registry
-//! before anything is made, with its owner, so that what a killed owner left behind is found and removed. Nothing here
-//! prints, and nothing here changes the namespaces that were there before, except that ports which a lab is asked to
-//! use are moved away and given back.
+//! iproute2's `ip` makes namespaces and links. Each lab is registered with its owner before anything is made, so that
+//! leftovers of killed owners are found. Existing namespaces stay unchanged, but ports of a lab are moved and returned.
 
 #![expect(missing_docs, reason = "what has no comment is what its name says")]
 

@@ -1,8 +1,5 @@
-//! The CPU time that this process and everything below it have had, from /proc (proc_pid_stat(5), proc_pid_schedstat(5),
-//! proc_tid_children(5)).
-//!
-//! The machine's busy time would not do as a measure of a load's work: it stays at 100 % while others take the CPUs away
-//! from the load.
+//! The CPU time of this process and its descendants (proc_pid_stat(5), proc_pid_schedstat(5), proc_tid_children(5)).
+//! The machine's busy time does not measure a load: it stays at 100 % while others take its CPUs.
 
 use std::fs;
 use std::path::Path;
@@ -12,9 +9,8 @@ const TICK_NS: u64 = 10_000_000;
 /// A process that ends while the tree is walked is counted twice or not at all, so the walk is repeated.
 const WALKS: u32 = 5;
 
-/// The time in ns since the processes began, and when (CLOCK_MONOTONIC) that was so: the middle of the walk, which a busy
-/// machine interrupts. `None` where the kernel does not list children (CONFIG_PROC_CHILDREN), where procfs is missing,
-/// and when processes ended during each of a few walks.
+/// The time in ns since the processes began, and its moment (CLOCK_MONOTONIC, mid-walk). `None` without
+/// CONFIG_PROC_CHILDREN or procfs, or when processes ended during each of a few walks.
 pub(crate) fn of_tree() -> Option<(u64, u64)> {
     let own: u32 = fs::read_link("/proc/self").ok()?.to_str()?.parse().ok()?;
     if !Path::new("/proc/thread-self/children").exists() {

@@ -74,9 +74,8 @@ pub struct Disturber {
 }
 
 impl Disturber {
-    /// Starts on a CPU. Those with the same `epoch_ns` of CLOCK_MONOTONIC disturb at the same times, and those whose
-    /// epochs differ keep that distance. Errors: the thread cannot be started. What fails within it is the error of
-    /// [`Self::finish`].
+    /// Starts on a CPU. Equal `epoch_ns` (CLOCK_MONOTONIC) disturb at the same times, others at that distance. Errors:
+    /// the thread cannot be started; later ones are those of [`Self::finish`].
     pub fn start(what: Disturbance, cpu: u32, epoch_ns: u64) -> Result<Self, LoadError> {
         let over = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&over);

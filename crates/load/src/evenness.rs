@@ -17,9 +17,8 @@ pub(crate) fn cv(values: &[f64]) -> Option<f64> {
     Some((squares / (values.len() - 1) as f64).sqrt() / mean)
 }
 
-/// Whether a load with these rates, the newest last, is steady: over a whole second with work its coefficient of variation
-/// is at most 5 %, or the means of both halves differ by at most 10 % and no interval is empty. The second rule is for
-/// loads that are uneven by nature (a disk).
+/// Whether a load with these rates, the newest last, is steady: over a second with work its coefficient of variation is
+/// at most 5 %, or, for uneven loads (a disk), the halves' means differ by at most 10 % and no interval is empty.
 pub(crate) fn steady(rates: &[f64]) -> bool {
     let Some(window) = rates.len().checked_sub(WINDOW).and_then(|first| rates.get(first..)) else { return false };
     let Some(variation) = cv(window) else { return false };

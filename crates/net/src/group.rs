@@ -38,9 +38,8 @@ pub struct GroupSocket {
 }
 
 impl GroupSocket {
-    /// The socket that sends, bound to the own address. With `hears` it is bound to the carrier's port too, so that what is
-    /// sent to this end alone arrives; otherwise its port is any, and nothing is received. Errors: an option or the address
-    /// is refused; [`NetError::InUse`] when another socket has it.
+    /// The socket that sends, bound to the own address; with `hears` to the carrier's port too, else to any, and it
+    /// receives nothing. Errors: an option or the address is refused; [`NetError::InUse`] when another socket has it.
     pub fn own(options: &GroupOptions, hears: bool) -> Result<Self, NetError> {
         let socket = Self::open(options, options.local)?;
         let fd = socket.fd.as_raw_fd();

@@ -1,8 +1,6 @@
-//! Messages through memory that two processes share: no system call while the receiver spins, one futex(2) call at each end
-//! while it sleeps. It is the least that a message between two processes of a machine can take, and so the floor under
-//! every other figure.
-//!
-//! Each direction has a memory file of its own: a header with the two indices on cache lines of their own, then slots.
+//! Messages through shared memory of two processes: no system call while the receiver spins, one futex(2) call at each
+//! end while it sleeps. It is the least that such a message can take, the floor under all other figures. Each direction
+//! has a file of its own: a header with two indices on their own cache lines, then slots.
 
 use crate::path::PathError;
 use crate::sys;

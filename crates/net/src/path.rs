@@ -67,9 +67,8 @@ pub trait Path {
     /// peer has ended.
     fn receive(&mut self, buffer: &mut [u8]) -> Result<Received, PathError>;
 
-    /// Drops the datagrams that are waiting, without blocking, and returns how many there were. Streams and pipes keep
-    /// their data and return 0. `scratch` may be of any size; what does not fit is dropped too. Errors: the path is broken or
-    /// the peer has ended.
+    /// Drops waiting datagrams without blocking; returns how many. Streams and pipes keep their data (0). `scratch` may
+    /// be of any size. Errors: the path is broken or the peer has ended.
     fn drain(&mut self, _scratch: &mut [u8]) -> Result<u64, PathError> {
         Ok(0)
     }

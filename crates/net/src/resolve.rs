@@ -14,9 +14,8 @@ pub fn resolve(text: &str, default_port: u16, family: Option<Family>) -> Result<
     all.first().copied().ok_or_else(|| no_address(text, family))
 }
 
-/// All addresses of `text` in the resolver's order, at its port or else at `default_port`, of `family` or else of both. An
-/// empty host (`:7412`) means all local addresses: `0.0.0.0`, or `::` when IPv6 is asked for. Errors: the text cannot be
-/// read, the name is not known, or it has no address of `family`.
+/// All addresses of `text` in the resolver's order, at its port or `default_port`, of `family` or both. An empty host
+/// (`:7412`) is `0.0.0.0`, or `::` for IPv6. Errors: unreadable text, unknown name, no address of `family`.
 pub fn resolve_all(text: &str, default_port: u16, family: Option<Family>) -> Result<Vec<SocketAddr>, NetError> {
     let (host, port) = split(text, default_port)?;
     let found = match literal(host)? {

@@ -264,9 +264,8 @@ impl DataSocket {
         self.peer
     }
 
-    /// Datagrams that this socket dropped since it was made, for want of buffer space or with a wrong checksum: the
-    /// counter that SO_RXQ_OVFL reports (socket(7)), read once through SO_MEMINFO instead of with each message.
-    /// `None` where the kernel or a preloaded stack does not tell, and for streams and pipes, which lose nothing.
+    /// Datagrams that this socket dropped so far, for want of buffer space or a wrong checksum: SO_RXQ_OVFL's counter
+    /// (socket(7)), read by SO_MEMINFO. `None` where it is not known, and for streams and pipes.
     pub fn dropped(&self) -> Option<u32> {
         // Indices of include/uapi/linux/sock_diag.h: SK_MEMINFO_DROPS is the ninth.
         const DROPS: usize = 8;

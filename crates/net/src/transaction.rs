@@ -210,9 +210,8 @@ pub struct TransactionServer<'a> {
 }
 
 impl<'a> TransactionServer<'a> {
-    /// Serves the connections that come from `client` to `listener`, which [`DataListener::bind_for_transactions`] made.
-    /// `options.receive` may be `block` or `spin`. Errors: another receive mode, or the listener cannot be made to wait
-    /// like that.
+    /// Serves connections from `client` to `listener` ([`DataListener::bind_for_transactions`]); `options.receive` is
+    /// `block` or `spin`. Errors: another receive mode, or the listener cannot wait like that.
     pub fn new(listener: &'a DataListener, client: IpAddr, options: &PathOptions<'a>) -> Result<Self, NetError> {
         let waiting = Waiting::new(options)?;
         let timeout_ns = u64::try_from(PATIENCE.as_nanos()).unwrap_or(u64::MAX);

@@ -9,9 +9,9 @@ use std::time::Duration;
 /// Everything about one end. [`PgmSocketOptions::new`] has defaults for a local network.
 #[derive(Debug, Clone)]
 pub struct PgmSocketOptions {
-    /// Both sockets. UDP has one port for unicast and multicast, because that is what other implementations need. Two
-    /// publishing ends on one host need two addresses with UDP; on 127.0.0.1 the next free address of 127.0.0.0/8 is taken
-    /// instead ([`crate::PgmSocket::local`] tells which). `interface` 0: the one that owns `local`.
+    /// Both sockets. UDP has one port for unicast and multicast, as other implementations need. Two publishing ends of
+    /// one host need two addresses; on 127.0.0.1 the next free one is taken ([`crate::PgmSocket::local`]). `interface`
+    /// 0: `local`'s.
     pub network: GroupOptions,
     /// What this end publishes. `address` becomes the own one; `max_packet_bytes` is cut to the interface's MTU.
     pub source: Option<SourceConfig>,

@@ -237,10 +237,9 @@ impl PgmSocket {
         Ok(matches!(got, Wakeup::TimedOut))
     }
 
-    /// Ends the own session: sends what waits, announces the end, and repairs until nobody has asked for
-    /// [`PgmSocketOptions::linger`]; at most for `within`. After it the socket can still be driven, to repair. Returns early after a
-    /// signal. Without a source there is nothing to end. Returns whether all was sent, the end announced, and nobody asked for
-    /// repairs any more.
+    /// Ends the own session: sends what waits, announces the end, and repairs until nobody asks for
+    /// [`PgmSocketOptions::linger`], at most for `within` or until a signal; nothing without a source. Whether all was
+    /// sent and announced, and no repair is asked for. The socket can still be driven afterwards.
     pub fn close(&mut self, within: Duration) -> Result<bool, PgmIoError> {
         let begin = self.shared.now();
         let end = begin.saturating_add(nanoseconds(within));

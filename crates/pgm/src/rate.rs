@@ -1,9 +1,7 @@
 //! How fast packets may follow each other: a token bucket and a leaky bucket (section 5.1.2).
 //!
-//! A receiver's NAKs have such a limit too (section 6.3 and its cautions on traffic): whoever forges packets of a source must
-//! not make a receiver flood the address that they name. A source earns as many bytes of NAKs as its data packets have, so
-//! NAKs never take more than the stream itself, and a busy stream with heavy losses is asked for all it lost. Without data a
-//! small constant rate is left, for a source that does not advance and for a loss at its end.
+//! NAKs are limited, too (section 6.3): forged packets must not make a receiver flood an address. A source earns NAK
+//! bytes by its data packets, so NAKs never exceed the stream; a small constant rate remains without data.
 
 const SECOND: u128 = 1_000_000_000;
 /// The longest NAK in bytes: 63 numbers, IPv6 addresses.

@@ -1,9 +1,8 @@
 //! A process that undoes a change set when its owner vanishes, also by SIGKILL.
 //!
-//! The owner takes the lock, begins a set that names it as owner, starts the keeper, and only then changes anything.
-//! The keeper (`windhover keeper`, in a session of its own, ordinary policy, off the shielded CPUs) waits for the owner's
-//! end, then takes the lock and undoes what is left of the set. An owner that has undone its set leaves nothing to do.
-//! A keeper in a pid namespace dies with that namespace: its owner must not be in one.
+//! The owner locks, begins a set with its name, starts the keeper, then changes. The keeper (a session of its own,
+//! ordinary policy, off shielded CPUs) waits for the owner's end, locks, and undoes what is left. It dies with its PID
+//! namespace: its owner must not be in one.
 
 use crate::Kernel;
 use crate::unlogged::StateCopy;

@@ -10,11 +10,10 @@ const FRAME: usize = 16 * PAGE;
 /// No more than half of the 2 MiB that Rust gives a thread.
 const MOST_STACK: usize = 1024 * 1024;
 
-/// Locks all present and future memory of the process (mlockall(2), MCL_CURRENT and MCL_FUTURE): no page of it is
-/// reclaimed, and new ones are there before they are used. khugepaged leaves it alone from then on
-/// (PR_SET_THP_DISABLE(2const), inherited by children): it folds locked pages, too, and a thread that touches one meanwhile
-/// waits for a lock whose holder is no real-time task. Beside a load and with `preempt=full` that took 0.1 to 1 s in 7 of 8
-/// runs. Errors: [`TaskError::LockMemory`] with the present limit and the remedy.
+/// Locks all present and future memory of the process (mlockall(2), MCL_CURRENT and MCL_FUTURE). khugepaged then leaves
+/// it alone (PR_SET_THP_DISABLE(2const), inherited): it folds locked pages, too, and a thread that touches one waits
+/// for a lock whose holder is no real-time task, 0.1 to 1 s in 7 of 8 runs beside a load with `preempt=full`. Errors:
+/// [`TaskError::LockMemory`] with the limit and the remedy.
 pub fn lock_memory() -> Result<(), TaskError> {
     // Only a fatal signal can interrupt it.
     let _ = nix::sys::prctl::set_thp_disable(true);

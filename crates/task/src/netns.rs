@@ -6,9 +6,8 @@ use nix::sched::{CloneFlags, setns, unshare};
 use std::fs::File;
 use std::path::Path;
 
-/// Brings the calling thread into a network namespace (/run/netns/NAME, /proc/PID/ns/net), and into a mount namespace of
-/// its own whose /sys shows that one's devices: /sys shows those of the namespace that mounted it. Control groups and
-/// debugfs are not below this /sys.
+/// Brings the calling thread into a network namespace (/run/netns/NAME, /proc/PID/ns/net), and a mount namespace of its
+/// own whose /sys shows its devices; control groups and debugfs are not below this /sys.
 pub fn enter_network(file: &Path) -> Result<(), TaskError> {
     let failed = |step| {
         let what = format!("network namespace {} cannot be {step}", file.display());

@@ -1,6 +1,5 @@
-//! CPUs and policies of threads that are not the calling one (sched_setaffinity(2), sched_setscheduler(2)).
-//!
-//! A thread's number may be given to another thread once it has ended: whoever calls this has made sure whom it means.
+//! CPUs and policies of other threads (sched_setaffinity(2), sched_setscheduler(2)). Ids are reused: the caller must be
+//! sure whom it means.
 
 use crate::TaskError;
 use crate::cpu::Mask;

@@ -129,9 +129,8 @@ fn substrate_of(facts: &SystemFacts, asked: Option<Substrate>) -> Result<Substra
     }
 }
 
-/// Whether [`write_run`] could make its run directory below `parent` (which is made where it is missing) under this
-/// name, before anything is measured. What it makes to try is removed again. Errors: [`WinpointError::Store`] as
-/// [`write_run`] would have it.
+/// Tries to make the run directory below `parent` (made where missing) before measuring, and removes it. Errors: those
+/// of [`write_run`].
 pub fn try_run(parent: &Path, name: &str, started_ns: u64) -> Result<(), WinpointError> {
     Ok(store::RunDir::create(parent, name, started_ns)?.discard()?)
 }

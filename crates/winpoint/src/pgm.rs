@@ -111,9 +111,8 @@ fn now_ns() -> u64 {
 }
 
 impl Machines {
-    /// Does what time has made due, and sends what may go out now, or so soon that a wait would last longer: packets that the
-    /// peak rate puts microseconds apart leave together. The source's time runs ahead by no more than that. Gives when to
-    /// come again.
+    /// Does what is due, and sends what may go out now or within the precision of a wait (packets that the peak rate
+    /// puts microseconds apart leave together); the source's time runs ahead no further. Gives when to come again.
     fn serve(&mut self, socket: &UdpSocket) -> io::Result<u64> {
         let now = now_ns();
         self.source_ns = self.source_ns.max(now);

@@ -1,7 +1,5 @@
-//! What is said on an agent's pipe: requests one way, replies the other, in frames without MAC.
-//!
-//! The pipe is trusted (a child, or ssh) and both ends are the same build. It stays quiet while a cell is measured, unless
-//! somebody watches: results travel when the cell is done.
+//! An agent's pipe: requests one way, replies the other, in frames without MAC, between equal builds that trust each
+//! other (a child, or ssh). It is quiet during a cell unless intervals are watched; results travel afterwards.
 
 use crate::error::FrameError;
 use crate::frame::{self, AGENT_LIMIT};

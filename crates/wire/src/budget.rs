@@ -2,9 +2,8 @@
 
 use model::TickRate;
 
-/// Keeps the owner's limit of messages a second. What was not used up within the last second may come at once, so that
-/// bursts and a sender that catches up are answered as long as their mean is within the limit (the generic cell rate
-/// algorithm, ITU-T I.371, with a second of tolerance).
+/// The owner's limit of messages a second: the generic cell rate algorithm (ITU-T I.371) with a second of tolerance, so
+/// that bursts and catching up are answered within the mean.
 #[derive(Debug)]
 pub struct RateBudget {
     /// Ticks that a message is worth, and the part of one below it, in 1/2^32.

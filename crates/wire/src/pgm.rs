@@ -1,9 +1,8 @@
-//! What the two ends of a measurement over PGM tell each other beside the messages.
+//! What both ends of a measurement over PGM tell each other beside the messages.
 //!
-//! The initiator publishes on one group and the reflectors on another. Who publishes is told over the control connection:
-//! the initiator names its source and the tag of its messages when it opens a data path, the reflector names its own source
-//! in its answer. The token that proves the path is published on the group like any message; a reflector takes nothing from
-//! any other source, and answers nothing that does not carry the tag.
+//! The initiator and the reflectors publish on two groups. Both name their sources over the control connection, the
+//! initiator also its messages' tag. The proving token is a message on the group; a reflector takes nothing from other
+//! sources and answers nothing without the tag.
 
 use crate::hex;
 use crate::request::{OpenRequest, Refusal, bad, check_group_port, limit};

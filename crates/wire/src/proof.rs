@@ -1,7 +1,5 @@
-//! HMAC-SHA256 (RFC 2104, FIPS 180-4) for the handshake and for each frame.
-//!
-//! The proofs cover the reflector's whole hello as it travelled, so that nobody on the way can take a version or a
-//! limit out of it. Labels differ by direction, so that no proof can be sent back as the answer to itself.
+//! HMAC-SHA256 (RFC 2104, FIPS 180-4) for the handshake and each frame. Proofs cover the reflector's whole hello, so
+//! that no version or limit can be removed; labels differ by direction, so that no proof can be sent back.
 
 use crate::control::{Nonce, Token};
 use crate::error::FrameError;

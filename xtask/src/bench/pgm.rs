@@ -1,8 +1,7 @@
 //! `pace pgm` beside OpenPGM at both ends: the same lab, CPUs, policy, schedule and timers, interleaved.
 //!
-//! OpenPGM's side is `openpgm.c`, built when the benchmark begins. Both are asked for the same figures; what a
-//! process uses before and after its messages is taken out by measuring twice, short and long. Where datagrams are
-//! dropped, the figures are taken from raw files, by the same rules for both.
+//! `openpgm.c` is built first. CPU time before and after the messages is removed by a short and a long measurement.
+//! With losses, figures come from raw files by the same rules.
 
 use super::lab::Lab;
 use super::{Options, column, interleaved, judged, number, parsed, ratio_text, raw};

@@ -1,8 +1,7 @@
 //! Bulk data beside iperf3, iperf 2 and sockperf: the same lab and CPUs, all tools in every round.
 //!
-//! What is compared is what arrives: datagrams a second at the receiving application, or payload bits a second of TCP.
-//! sockperf counts only what it sends, so it is compared by what is sent; so is iperf 2 in a
-//! round whose server's report was lost among the datagrams.
+//! Compared is what arrives: datagrams a second, or payload bits a second of TCP; for sockperf, and iperf 2 without its
+//! server's report, what is sent.
 
 use super::lab::Lab;
 use super::{Measured, Options, column, interleaved, judged, ratio_text, unread};

@@ -20,8 +20,8 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// A kernel by one of Debian's names ([`names`]), fetched into the cache where it is missing, or by the path of a
-    /// `vmlinuz-RELEASE`, whose modules are in `../lib/modules/RELEASE` or `/lib/modules/RELEASE`. `note` gets what takes
+    /// A kernel by one of Debian's names ([`names`]), fetched where it is missing, or by the path of a
+    /// `vmlinuz-RELEASE` with modules in `../lib/modules/RELEASE` or `/lib/modules/RELEASE`. `note` gets what takes
     /// long.
     pub fn find(name: &str, cache: &Cache, note: &mut dyn FnMut(&str)) -> Result<Self, GuestError> {
         let image = if name.contains('/') { PathBuf::from(name) } else { debian::ready(name, cache, note)? };

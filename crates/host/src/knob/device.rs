@@ -1,9 +1,7 @@
-//! The knobs of network devices: those of the running system by ioctl and netlink, those of a tree of files as files,
-//! so that plans can be tested without hardware.
+//! Knobs of network devices: of the running system by ioctl and netlink, of a tree of files (tests of plans) as files.
 //!
-//! In a tree, `ROOT/devices/IF/coalesce/rx-usecs` holds that property, `ROOT/devices/IF/flow/3` the rule at location 3
-//! and `ROOT/devices/IF/napi/8193/threaded` that of a NAPI instance. A file that is missing is a property that the
-//! device does not have.
+//! In a tree, `ROOT/devices/IF/coalesce/rx-usecs` holds that property, `.../flow/3` the rule at location 3 and
+//! `.../napi/8193/threaded` that of a NAPI instance. A missing file is a property that the device lacks.
 
 use super::{Knob, KnobError, Machine, ethtool, flow, napi};
 use std::io;

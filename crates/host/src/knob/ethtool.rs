@@ -1,8 +1,6 @@
 //! Coalescing, rings, channels, features, pause frames and Energy-Efficient Ethernet over SIOCETHTOOL
-//! (linux/ethtool.h). A property is changed by reading the whole structure, changing one field and writing it back.
-//!
-//! Drivers may round what they are given (rings to a multiple, coalescing to their timer's steps): the value read back
-//! then differs, which is for the caller to judge.
+//! (linux/ethtool.h): a structure is read, one field changed, and written back. Drivers may round values; the caller
+//! judges the value read back.
 
 use super::EthtoolPart;
 use super::device::DeviceError;

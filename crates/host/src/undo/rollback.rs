@@ -100,9 +100,8 @@ enum Outcome {
     Failed(String),
 }
 
-/// When a newer set holds the knob, the value that is there is its own: the oldest such set gets our old value as the one
-/// to put back, and with it what the kernel changed along with it. False when there is none, or when it did not find
-/// our value.
+/// Where a newer set holds the knob, the value in place is its own: the oldest such set inherits our old value, and
+/// those that the kernel changed with it. False when there is none, or it did not find our value.
 fn hand_over(entry: &Entry, newer: &mut [(Writer, Log)]) -> Result<bool, String> {
     let knob = &entry.change.knob;
     let handed_over = inherit(knob, &entry.before, &|found| entry.made(found), newer, false)?;

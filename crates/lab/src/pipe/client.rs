@@ -115,9 +115,9 @@ impl Client {
         })
     }
 
-    /// Makes its machine and host as asked for; what an earlier call changed and this one does not ask for is put back.
-    /// When it fails everything is put back. `device`: what settings beginning with `nic.` mean.
-    /// `shielded`: another agent of this run keeps a shield up on that machine.
+    /// Applies settings to its machine and host; undoes those of an earlier call that this one does not ask for, and
+    /// all after a failure. `device`: for `nic.` settings. `shielded`: another agent of this run keeps a shield up
+    /// there.
     pub fn prepare(
         &mut self,
         shield: Option<&ShieldSpec>,

@@ -1,11 +1,8 @@
 //! When the next message is due.
 //!
-//! Two things hold a sender back. A *rate* that was asked for is a schedule: message k is due k intervals after the
-//! first, and nothing moves it; a sender that was held up makes up for it. A *limit* is a ceiling: what was not used in
-//! time is lost, so that there is never more than the limit in any stretch of [`SLACK_NS`] or more.
-//!
-//! Waiting sleeps until shortly before the time and spins for the rest. Message intervals below [`SLEEP_FROM_NS`] are
-//! spun through: a timer would bunch them.
+//! A *rate* is a schedule: message k is due k intervals after the first, and a late sender catches up. A *limit* is a
+//! ceiling: unused time is lost, so that no stretch of [`SLACK_NS`] or more exceeds it. Waiting sleeps until shortly
+//! before, then spins; intervals below [`SLEEP_FROM_NS`] are spun through, as a timer would bunch them.
 
 use clock::Clock;
 use model::StreamSpec;

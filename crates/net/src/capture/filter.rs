@@ -1,6 +1,5 @@
-//! The kernel's filter of a capture: a classic BPF program (socket(7), SO_ATTACH_FILTER; the instructions are those of
-//! McCanne and Jacobson's paper and linux/bpf_common.h) that lets through the packets of some flows, cut behind their
-//! headers.
+//! The kernel's filter of a capture: classic BPF (socket(7), SO_ATTACH_FILTER, linux/bpf_common.h) that passes packets
+//! of some flows, cut behind their headers.
 
 use std::net::{IpAddr, SocketAddr};
 

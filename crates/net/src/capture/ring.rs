@@ -1,6 +1,5 @@
-//! A packet socket with a ring of blocks shared with the kernel: packet(7), TPACKET_V3
-//! (Documentation/networking/packet_mmap.rst). The kernel fills a block and gives it over as a whole, when it is full
-//! or old: whoever sends or receives a packet is never made to wake the reader up for it.
+//! A packet socket with a ring of blocks shared with the kernel (packet(7), TPACKET_V3, packet_mmap.rst). A block is
+//! handed over when full or old: no packet wakes the reader.
 
 use super::filter::Instruction;
 use super::link::{Head, Link};

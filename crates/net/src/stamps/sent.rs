@@ -1,8 +1,5 @@
-//! Stamps of what was sent: read from the error queue, numbered by messages.
-//!
-//! A socket whose error queue holds something is ready for poll(2) and epoll, whichever events were asked for. A wait by
-//! readiness therefore empties the queue itself when it finds no message ([`Passed`]); other waits leave it to whoever
-//! holds [`SentStamps`].
+//! Stamps of what was sent: read from the error queue, numbered by messages. A non-empty error queue makes a socket
+//! ready for poll(2) and epoll, so a wait by readiness empties it itself ([`Passed`]); else [`SentStamps`] does.
 
 use super::Reader;
 use crate::control::Pair;

@@ -164,9 +164,8 @@ impl Receiver {
         PeerSlot::At(self.peers.len() - 1)
     }
 
-    /// Has a source leave its place that has ended, that has sent nothing but SPMs while the other one has data, that may
-    /// never have been one, or that is silent, in this order and the longest silent first. Whether one was found: one whose
-    /// messages still wait for the application stays.
+    /// Removes a source that has ended, that sent only SPMs while the other has data, that may be forged, or that is
+    /// silent, in this order, the longest silent first. Whether one was found; undelivered messages keep a source.
     fn make_place(&mut self, now_ns: u64, with_data: bool) -> bool {
         let Self { peers, spare, with, others, .. } = self;
         let rank = |(at, peer): (usize, &Peer)| {

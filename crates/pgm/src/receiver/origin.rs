@@ -1,7 +1,5 @@
-//! The address that a source's packets come from.
-//!
-//! A packet is not signed, but its sender's address is what a stranger cannot easily write: most networks drop packets with
-//! the address of another. So SPMs and new numbers count only from where the data come from, and NAKs go there.
+//! The address that a source's packets come from. Packets are not signed, but most networks drop forged senders: SPMs
+//! and new numbers count only from where the data come from, and NAKs go there.
 
 use std::net::IpAddr;
 

@@ -1,8 +1,6 @@
-//! Whether a packet belongs to the session that is known, to a later place of it, or to another session under the same
-//! identifier (section 3.1 forbids that; sources do it all the same when they are started again).
-//!
-//! Nobody signs packets of PGM. One packet alone therefore never moves a session far: what does not fit is dropped, until a
-//! second one agrees with it and nothing that fits came between them.
+//! Whether a packet belongs to the known session, to a later place of it, or to another session under the same
+//! identifier (forbidden by section 3.1, but restarted sources do it). Packets are not signed, so one alone never moves
+//! a session far: a second one must agree, and nothing that fits may come between.
 
 use crate::Sqn;
 use crate::packet::{Data, Spm};

@@ -1,6 +1,5 @@
-//! Bringing this machine to another kernel, for one boot: whether it can, loading or choosing it, and going down.
-//!
-//! Nothing here changes which kernel the boot loader starts by default.
+//! Bringing this machine to another kernel for one boot: checking, loading or choosing it, and going down. The boot
+//! loader's default stays.
 
 mod grub;
 mod kexec;

@@ -1,8 +1,7 @@
 //! Keeps everything off chosen CPUs that was not placed there, as RedHawk's shield(1) does.
 //!
-//! [`plan`] looks at the machine and plans what would be changed, or why a shield is refused; it changes nothing and needs
-//! no privilege. [`apply`] carries a plan out through the undo log, [`reset`] puts everything back, [`status`] shows what is
-//! true at the moment, [`Guard`] keeps it true.
+//! [`plan`] plans changes without privilege, or says why a shield is refused; [`apply`] makes them through the undo
+//! log, [`reset`] undoes all, [`status`] shows the present state, [`Guard`] maintains it.
 
 mod affinity;
 mod apply;

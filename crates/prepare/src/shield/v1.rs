@@ -1,7 +1,5 @@
-//! Cpusets of control group version 1: one set for everything, one for what belongs on the shielded CPUs.
-//!
-//! The sweep moves every task of the root set that comes back from there as it was, PID 1 and our own ancestors too: what
-//! they start must stay away, and a cpuset rewrites no task's own CPUs.
+//! Cpusets of control group version 1: one set for everything, one for the shielded CPUs. The sweep moves each task
+//! that can come back unchanged, PID 1 and our ancestors too: what they start must stay away.
 
 use super::layout::{Cpusets, Foreign};
 use super::steps::{Steps, SweepKind};

@@ -1,9 +1,7 @@
-//! Tuning: settings by key, profiles of them, what they would change on this machine, changing it through the undo log,
-//! looking whether it still holds, and undoing it.
+//! Tuning: settings by key, profiles, planned changes of this machine, their application, verification and undo.
 //!
-//! A [`model::Setting`] is a key and a value in this module's grammar ([`Key`]). [`plan`] turns settings into changes of
-//! this machine's knobs; [`apply`] makes exactly these. What a machine lacks is skipped and reported; what it refuses is an
-//! error, after which all is as before.
+//! A [`model::Setting`] is a key and a value in this module's grammar ([`Key`]). [`plan`] turns settings into changes
+//! of knobs; [`apply`] makes exactly these. Missing settings are skipped and reported; a refusal undoes all.
 
 mod apply;
 mod boot;

@@ -7,9 +7,9 @@ use libc::c_int;
 use user_stack::Engine;
 use xsk::Backend;
 
-/// Keeps a kernel socket quiet where it sees the frames that the stack takes: a filter drops what is for this host alone, came
-/// through the interface, and was not put together of fragments. (AF_XDP takes frames away from the kernel.)
-/// Where the kernel refuses (Linux 6.18.44 does for TCP without CAP_NET_ADMIN), it would answer all segments with resets.
+/// Keeps a kernel socket quiet that sees the stack's frames: a filter drops unfragmented packets for this host from the
+/// interface (AF_XDP takes frames away). Where the kernel refuses it (Linux 6.18.44: TCP without CAP_NET_ADMIN), the
+/// socket would answer all segments with resets.
 pub(super) fn quiet(engine: &Engine, fd: c_int, is_stream: bool) -> Result<(), Not> {
     if engine.backend() != Backend::Packet || filter(engine, fd, is_stream) {
         return Ok(());

@@ -1,7 +1,5 @@
-//! Wakes a thread whose receive never ends, because its datagram was lost.
-//!
-//! A socket time-out would cost every message a timer; this costs the loop one relaxed store a message, and a thread of
-//! ordinary policy looks at it from another CPU.
+//! Wakes a thread whose receive never ends, as its datagram was lost. A socket time-out would cost every message a
+//! timer; this costs one relaxed store a message, read by an ordinary thread on another CPU.
 
 use super::interrupt::Interrupter;
 use crate::{TaskError, cpu};
