@@ -5,7 +5,6 @@ use anyhow::{Context as _, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Where they are kept.
 const FOLDER: &str = "docs/generated";
 
 /// The tests of the documents compare what is kept with what the binary makes.

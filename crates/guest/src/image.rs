@@ -8,9 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use task::Launch;
 
-/// Where this program is in a guest.
 pub(crate) const PROGRAM: &str = "/usr/bin/windhover";
-/// What the kernel starts: a link to it.
 pub(crate) const INIT: &str = "/init";
 /// The fingerprint of this program outside: symbols are cut off inside, which changes that of the file.
 pub(crate) const BUILD: &str = "/etc/windhover-build";

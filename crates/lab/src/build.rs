@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 /// Name of the measured device in every host's namespace, unless it is a real port.
 pub const DEVICE: &str = "wh0";
 
-/// Name of the loopback device, which every namespace has and which cannot be removed.
 pub(crate) const LOOPBACK: &str = "lo";
 
 /// Where iproute2 keeps named namespaces.

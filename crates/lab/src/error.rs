@@ -41,12 +41,10 @@ impl LabError {
         Self::Refused(format!("there is no lab named '{name}': windhover lab list shows those that are up"))
     }
 
-    /// A program that started and was not what it should be, or could not be started.
     pub(crate) fn not_started(program: &str, why: impl std::fmt::Display) -> Self {
         Self::Refused(format!("cannot start {program}: {why}"))
     }
 
-    /// Something of a lab is still there after its removal.
     pub(crate) fn left<T>(what: &str, lab: &str, why: &str) -> Result<T, Self> {
         Err(Self::Failed(format!("{what} of lab '{lab}' could not be removed: {why}")))
     }

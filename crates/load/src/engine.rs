@@ -18,7 +18,6 @@ pub const STEADY_TIMEOUT: Duration = Duration::from_secs(2);
 const MOST_JOBS: u32 = 1024;
 /// The papers' `make -j11`.
 const BUILD_JOBS: u32 = 11;
-/// Between two looks at the samples.
 const PAUSE: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]

@@ -42,7 +42,6 @@ impl LoadError {
         move |cause| Self::Failed(format!("the load's {what} over {path} failed: {cause}"))
     }
 
-    /// The CPU times of the machine cannot be read, so the load cannot be measured.
     pub(crate) fn cpu_times(why: impl std::fmt::Display) -> Self {
         Self::Failed(format!("/proc/stat cannot be used: {why}; loads need procfs"))
     }

@@ -30,7 +30,6 @@ pub(crate) enum Measure {
 }
 
 impl Measure {
-    /// Rates between neighbouring looks.
     pub(crate) fn rates(self, looks: &[LoadSample]) -> Vec<f64> {
         // A look that missed its CPU time makes the interval longer, rather than being compared by other means.
         let told = self == Self::Cpu && looks.iter().any(|look| look.cpu_ns.is_some());

@@ -20,7 +20,6 @@ pub(crate) const FILE_BYTES: usize = HEADER_BYTES + SLOTS as usize * SLOT_BYTES;
 /// Where a slot's message begins: as far as the next 16 bytes, so that copies are aligned.
 const MESSAGE_AT: usize = 16;
 
-/// A memory file for one direction, empty.
 pub(crate) fn make() -> io::Result<OwnedFd> {
     sys::memory_file(c"windhover", FILE_BYTES)
 }
@@ -60,7 +59,6 @@ impl Index {
     }
 }
 
-/// One direction, mapped.
 struct Channel {
     start: NonNull<u8>,
     /// Our own count: of what was written at the sending end, of what was read at the receiving end.
@@ -81,7 +79,6 @@ impl Channel {
         unsafe { self.start.cast::<Header>().as_ref() }
     }
 
-    /// The slot that our count is at.
     #[inline]
     fn slot(&self) -> *mut u8 {
         // SAFETY: the number of a slot is below SLOTS, and the mapping holds them all.

@@ -144,7 +144,6 @@ impl MultiReceiver {
         Ok(Self { at: members.len(), members, set, last: 0 })
     }
 
-    /// From the next member that is ready.
     fn next(&mut self, buffer: &mut [u8]) -> ReceiveStep {
         while let Some((member, own)) = self.members.get_mut(self.at) {
             let ready = self.set.get(self.at).is_some_and(|entry| entry.revents != 0);

@@ -391,7 +391,6 @@ impl DataSocket {
         self.addressing.ok_or(NetError::NoPeer)
     }
 
-    /// The way of frames, once the peer is known.
     pub(crate) fn frames(&mut self) -> Result<&mut Frames, NetError> {
         self.frames.as_deref_mut().ok_or(NetError::NoPeer)
     }

@@ -62,7 +62,6 @@ impl Reader {
         }
     }
 
-    /// Looks after the clock.
     fn refresh(&self) {
         if let Self::Hardware(clock) | Self::HardwareSent(clock) = self {
             clock.refresh();

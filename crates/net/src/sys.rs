@@ -69,14 +69,12 @@ pub(crate) fn recvfrom(fd: RawFd, buffer: &mut [u8], flags: c_int, from: &mut [u
     }
 }
 
-/// read(2), for pipes.
 #[inline]
 pub(crate) fn read(fd: RawFd, buffer: &mut [u8]) -> isize {
     // SAFETY: the pointer and length describe `buffer`, which lives through the call and is not shared.
     unsafe { libc::read(fd, buffer.as_mut_ptr().cast::<c_void>(), buffer.len()) }
 }
 
-/// write(2), for pipes.
 #[inline]
 pub(crate) fn write(fd: RawFd, message: &[u8]) -> isize {
     // SAFETY: the pointer and length describe `message`, which lives through the call.
@@ -399,7 +397,6 @@ pub(crate) unsafe fn interface_ioctl<T>(number: libc::c_ulong, device: &str, dat
 /// # Safety
 /// It is made of integers alone, and is the structure that the number means.
 pub(crate) unsafe trait ClockRequest {
-    /// The ioctl.
     const NUMBER: libc::Ioctl;
 }
 
@@ -416,7 +413,6 @@ unsafe impl ClockRequest for libc::ptp_sys_offset_precise {
     const NUMBER: libc::Ioctl = libc::PTP_SYS_OFFSET_PRECISE;
 }
 
-/// Asks a PTP clock.
 pub(crate) fn clock_ioctl<T: ClockRequest>(fd: RawFd, data: &mut T) -> io::Result<()> {
     // SAFETY: `data` is the structure that the number means, and it lives through the call.
     if unsafe { libc::ioctl(fd, T::NUMBER, std::ptr::from_mut(data)) } < 0 { Err(last()) } else { Ok(()) }

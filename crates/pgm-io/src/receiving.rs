@@ -234,7 +234,6 @@ impl Receiving {
         self.member.iter().chain(own).collect()
     }
 
-    /// Waits for a message, an event or the end.
     #[inline]
     pub(crate) fn wait(
         &mut self,

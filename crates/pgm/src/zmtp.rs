@@ -10,7 +10,6 @@ const NONE: u16 = 0xffff;
 /// The length does not fit into one byte.
 const LONG: u8 = 0xff;
 const MORE: u8 = 1;
-/// Most frames of a message.
 const MOST_FRAMES: usize = 1 << 16;
 /// Longest message that is taken, in bytes. A longer one, or a length that is damage, is dropped and counted.
 pub const MOST_BYTES: usize = 1 << 24;

@@ -20,11 +20,8 @@ pub(crate) struct Call {
 }
 
 pub(crate) enum Spun<T> {
-    /// An attempt had this result.
     Found(T),
-    /// A signal handler ran.
     Interrupted,
-    /// Its own time-out is over.
     TimedOut,
     /// The call has to go on in the kernel: its budget is used up.
     Spent,

@@ -21,7 +21,6 @@ struct Thread {
     spins: Cell<bool>,
     /// Whether [`KEY`]'s destructor knows it.
     is_registered: Cell<bool>,
-    /// When it slept last, ns.
     slept_ns: Cell<u64>,
     /// When its policy and its limit of CPU time were looked up last, ns.
     looked_ns: Cell<u64>,

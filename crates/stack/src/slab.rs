@@ -52,7 +52,6 @@ impl<T> Slab<T> {
         self.places.get_mut(index as usize)?.value.as_mut()
     }
 
-    /// The handle of what is at this place now.
     pub(crate) fn key(&self, index: u32) -> Option<Key> {
         let place = self.places.get(index as usize)?;
         place.value.is_some().then_some(Key { index, generation: place.generation })

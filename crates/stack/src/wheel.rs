@@ -107,7 +107,6 @@ impl Wheel {
         self.first().map(|(_, _, due)| Instant(due.max(self.tick) << TICK_SHIFT))
     }
 
-    /// Takes one timer that is due.
     pub(crate) fn due(&mut self, now: Instant) -> Option<u32> {
         let target = now.0 >> TICK_SHIFT;
         loop {

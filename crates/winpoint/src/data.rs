@@ -236,7 +236,6 @@ impl DataPath {
     }
 }
 
-/// Nothing came in time.
 pub(crate) fn is_nothing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
@@ -260,14 +259,12 @@ pub(crate) fn is_lost(error: &io::Error) -> bool {
     ) || has_no_room(error)
 }
 
-/// The queue of this host was full.
 pub(crate) fn has_no_room(error: &io::Error) -> bool {
     /// ENOBUFS of Linux, WSAENOBUFS.
     const NO_ROOM: [i32; 2] = [105, 10_055];
     error.raw_os_error().is_some_and(|code| NO_ROOM.contains(&code))
 }
 
-/// A datagram was longer than the buffer.
 pub(crate) fn is_too_long(error: &io::Error) -> bool {
     cfg!(windows) && error.raw_os_error().is_some_and(|code| TOO_LONG.contains(&code))
 }

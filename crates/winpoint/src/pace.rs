@@ -155,7 +155,6 @@ struct Answers {
     size: usize,
     tag: u64,
     first_number: u64,
-    /// Messages of the phase.
     count: u64,
     /// Whether answers say what repairs cost their messages.
     repairs: bool,
@@ -196,7 +195,6 @@ struct Sender {
     tag: u64,
     out: Vec<u8>,
     sent: Vec<Message>,
-    /// When the first is due.
     first: u64,
     last_send: u64,
     /// How much of the newest message the socket has taken, while it is not all.
@@ -237,7 +235,6 @@ impl Sender {
         Ok(false)
     }
 
-    /// Whether no more answers are waited for.
     fn is_over(&self, answered: u64) -> bool {
         answered == self.count || platform::ticks().saturating_sub(self.last_send) > self.timeout
     }

@@ -273,7 +273,6 @@ impl Conversation {
         Ok(new)
     }
 
-    /// The other half, for another thread.
     pub(crate) fn half(&self) -> Self {
         Self {
             socket: Arc::clone(&self.socket),
@@ -297,12 +296,10 @@ impl Conversation {
         self.machines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on only this source is heard.
     pub(crate) fn hear_only(&self, peer: Tsi) {
         self.lock().peer = Some(peer);
     }
 
-    /// Whether receive calls wait.
     pub(crate) fn set_blocking(&mut self, blocks: bool) -> io::Result<()> {
         self.patience = blocks.then_some(data::LOOK);
         self.socket.set_nonblocking(!blocks)?;

@@ -93,7 +93,6 @@ impl FrameKey {
         mac
     }
 
-    /// Checks the next frame received.
     pub(crate) fn check(&mut self, payload: &[u8], mac: &[u8]) -> Result<(), FrameError> {
         if !same(&self.mac(payload), mac) {
             return Err(FrameError::Unauthentic { counter: self.counter });

@@ -11,7 +11,6 @@ use std::collections::VecDeque;
 
 /// One end of a session, and what it keeps beside what both have.
 pub trait Role {
-    /// What it tells its caller.
     type Event;
     /// How errors call the time between the handshake and a data path.
     const READY: &'static str;

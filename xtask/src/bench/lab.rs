@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// The lab; it goes down with the value.
 pub(crate) struct Lab {
     /// Words of command lines that stand for programs.
     programs: Vec<(&'static str, PathBuf)>,

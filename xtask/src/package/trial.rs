@@ -8,7 +8,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// The release that the clean root has.
 const RELEASE: &str = "bookworm";
 /// What the package recommends for labs.
 const LABS: &str = "iproute2";
@@ -16,7 +15,6 @@ const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 const SYSTEM_UNITS: &str = "/usr/lib/systemd/system";
 /// What the clean root has of its own.
 const NAMESPACES: [&str; 8] = ["--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--propagation", "private"];
-/// What happens in the clean root.
 const SCRIPT: &str = include_str!("trial.sh");
 /// Most that systemd-analyze may find open in the endpoint's unit, in tenths: 0 is none, 96 a unit without hardening.
 const MOST_EXPOSED: &str = "40";

@@ -12,7 +12,6 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The usual place.
 const USUAL: &str = "/run/windhover";
 /// What a set is whose header cannot be read.
 const UNREADABLE: &str = "(unreadable)";

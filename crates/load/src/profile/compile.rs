@@ -46,7 +46,6 @@ impl Toolchain {
         }
     }
 
-    /// The process that makes `output` of `input`.
     pub(super) fn compile(&self, input: &Path, output: &Path) -> Launch {
         match self {
             Self::Compiler(name) => Launch::new(*name).args(["-O1", "-w", "-c"]).arg(input).arg("-o").arg(output),

@@ -191,7 +191,6 @@ fn borrowed(path: &[String]) -> Option<String> {
     })
 }
 
-/// Where the value of a path is.
 fn value(table: &DeTable<'_>, path: &[String]) -> Option<std::ops::Range<usize>> {
     let (first, rest) = path.split_first()?;
     let wanted = table.iter().filter(|(key, _)| first == NAME || key.get_ref() == first);

@@ -6,7 +6,6 @@ use crate::batch::Batch;
 use crate::socket::DataSocket;
 use model::StreamSpec;
 
-/// Longest read of TCP in bytes.
 const MOST_READ: usize = 1 << 20;
 /// A datagram with UDP_GRO is as long as an IP packet may be.
 const JOINED: usize = 65_536;

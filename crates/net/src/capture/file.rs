@@ -8,7 +8,6 @@ use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 
-/// What is gathered before it is written.
 const FLUSH_BYTES: usize = 1 << 18;
 
 #[derive(Debug, Clone, Default)]

@@ -178,7 +178,6 @@ impl<R: Read> Reader<R> {
         CaptureError::Damaged { at, what: what.into() }
     }
 
-    /// The rest of pcap's file header.
     fn pcap(&mut self, order: Order, nanoseconds: bool) -> Result<(), CaptureError> {
         self.take(20, "the file header")?;
         let link = order.word(&self.room, 16).unwrap_or(0);

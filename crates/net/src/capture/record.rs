@@ -170,7 +170,6 @@ impl CaptureLoop {
         self.finish()
     }
 
-    /// Sleeps until packets, a command or the end come.
     fn wait(&mut self, end: Option<Instant>) {
         let waiting = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         // A negative descriptor is not looked at (poll(2)).

@@ -93,9 +93,7 @@ pub(super) struct Statistics {
     /// First time of the capture, in ns since 1970.
     pub(super) start_ns: u64,
     pub(super) end_ns: u64,
-    /// Packets that passed the filter.
     pub(super) passed: u64,
-    /// Those of them that found no room.
     pub(super) dropped: u64,
 }
 

@@ -101,7 +101,6 @@ impl NicStamps {
         ))
     }
 
-    /// What it can stamp, for people.
     fn words(self) -> String {
         let kinds = [
             (libc::SOF_TIMESTAMPING_TX_HARDWARE, "hardware send"),

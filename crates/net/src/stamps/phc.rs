@@ -44,7 +44,6 @@ impl Comparison {
     }
 }
 
-/// What can compare a NIC's clock with the wall clock.
 pub(super) trait Compare: std::fmt::Debug + Send {
     fn compare(&mut self) -> io::Result<Comparison>;
     fn name(&self) -> String;
@@ -315,7 +314,6 @@ impl Phc {
         self.history.lock().unwrap_or_else(PoisonError::into_inner).error_ns
     }
 
-    /// How it is related, for people.
     pub(super) fn name(&self) -> &str {
         &self.name
     }

@@ -112,7 +112,6 @@ pub struct Counts {
     pub events_dropped: u64,
 }
 
-/// Events that the caller has not taken.
 #[derive(Debug)]
 pub(crate) struct Events {
     waiting: VecDeque<Event>,

@@ -19,7 +19,6 @@ impl Timers {
         self.heap.first().map(|(deadline, _)| *deadline)
     }
 
-    /// Sets or moves the timer of a place.
     pub(super) fn set(&mut self, place: u32, deadline: u64) {
         self.clear(place);
         self.heap.push((deadline, place));
@@ -41,7 +40,6 @@ impl Timers {
         }
     }
 
-    /// Takes a place whose timer has run out.
     pub(super) fn expired(&mut self, now: u64) -> Option<u32> {
         let (deadline, place) = *self.heap.first()?;
         if deadline > now {

@@ -79,7 +79,6 @@ struct NetworkNode<N> {
     down: Wire,
     groups: Vec<IpAddr>,
     side: u32,
-    /// When it wants to be called.
     due_ns: Option<u64>,
     /// The earliest event that calls it.
     wake_ns: Option<u64>,

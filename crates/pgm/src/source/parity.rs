@@ -71,7 +71,6 @@ impl Parity {
         Sqn(sqn.0 & !(self.config.group_packets - 1))
     }
 
-    /// The number within its group.
     fn within(&self, sqn: Sqn) -> u32 {
         sqn.0 & (self.config.group_packets - 1)
     }
@@ -103,7 +102,6 @@ impl Parity {
         group.has_fragments |= is_fragment;
     }
 
-    /// Nothing is to be sent any more.
     pub(super) fn clear(&mut self) {
         self.ncfs.0.clear();
         self.repairs.0.clear();

@@ -3,10 +3,8 @@
 use crate::Sqn;
 use crate::packet::Fragment;
 
-/// One packet's place.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Slot {
-    /// Where its bytes begin.
     begin: usize,
     length: usize,
     pub(super) fragment: Option<Fragment>,

@@ -128,7 +128,6 @@ impl<'a> View<'a> {
     }
 }
 
-/// The CPUs that others have for themselves.
 pub(super) fn taken(groups: &[Foreign]) -> CpuList {
     groups.iter().filter(|group| group.alone).fold(CpuList::default(), |all, group| all.union(&group.cpus))
 }

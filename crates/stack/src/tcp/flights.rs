@@ -76,7 +76,6 @@ impl Flights {
         self.sacked
     }
 
-    /// Segments that were sent more than once.
     pub(crate) fn resent(&self) -> usize {
         self.resent
     }

@@ -147,7 +147,6 @@ pub(crate) struct Timers {
 }
 
 impl Default for Timers {
-    /// None is set.
     fn default() -> Self {
         let never = Instant::NEVER;
         Self { retransmit: never, purpose: Purpose::Timeout, ack: never, keep_alive: never, cork: never, end: never }

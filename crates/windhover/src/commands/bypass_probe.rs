@@ -22,7 +22,6 @@ struct Ends {
     /// The network namespace of the initiator; absent: this one.
     here: Option<PathBuf>,
     target: Target,
-    /// What the data path is bound to.
     device: Option<String>,
     // Ended in this order: the endpoint, then the namespaces.
     _endpoint: Option<Worker>,

@@ -18,7 +18,6 @@ type Form = fn(&[TracedMessage<'_>]) -> String;
 
 const FORMS: [(&str, Form); 2] = [("json", store::chrome_trace), ("txt", store::trace_text)];
 
-/// What is known of one repetition of a cell.
 #[derive(serde::Serialize)]
 struct Cell<'a> {
     #[serde(skip)]

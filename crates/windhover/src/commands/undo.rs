@@ -11,7 +11,6 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-/// Of the lines about a set, below its number.
 const INDENT: &str = "      ";
 /// How long an undo in another network namespace may take.
 const CHILD: Duration = Duration::from_secs(120);

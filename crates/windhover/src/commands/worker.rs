@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a load may take until it is steady.
 const STEADY_LIMIT: Duration = Duration::from_secs(3);
 
 /// Runs a spec. A failure is an event on stdout, and the exit code has its code.

@@ -59,7 +59,6 @@ pub struct SystemFacts {
     pub release: Option<String>,
     /// Version of Wine, where that is what runs this program.
     pub wine: Option<String>,
-    /// The host's name.
     pub hostname: Option<String>,
 }
 

@@ -101,7 +101,6 @@ impl Peer {
     }
 }
 
-/// Whether a whole message is at the front.
 enum FrontMessage {
     NotYet,
     Packets { packets: u32 },

@@ -13,7 +13,6 @@ use prepare::shield::{self, ActiveShield, Drift, Guard, ShieldError, ShieldPlan}
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Between two looks at the clock and at signals.
 const LOOK: Duration = Duration::from_millis(50);
 /// The system is not as asked for, or as promised.
 const GATE: u8 = 3;

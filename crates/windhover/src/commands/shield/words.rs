@@ -103,7 +103,6 @@ fn sweep(step: &SweepStep, rows: &mut Vec<Vec<String>>) {
     }
 }
 
-/// The first of many.
 fn some(names: &[String]) -> String {
     const MOST: usize = 8;
     let mut words = names.iter().take(MOST).cloned().collect::<Vec<_>>().join(", ");

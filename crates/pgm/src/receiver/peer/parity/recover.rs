@@ -101,7 +101,6 @@ impl Peer {
         }
     }
 
-    /// Forgets a group's parity.
     fn drop_held(&mut self, first: Sqn) {
         for sqn in self.numbers(first) {
             self.parity.vacate(self.place(sqn));
