@@ -254,7 +254,8 @@ pub struct FarStays {
 }
 
 /// Which messages are explained.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum ExplainOver {
     /// Those over the p99 of the pass before.
     #[default]
@@ -297,27 +298,7 @@ impl std::str::FromStr for ExplainOver {
     }
 }
 
-impl serde::Serialize for ExplainOver {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> serde::Deserialize<'de> for ExplainOver {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-impl schemars::JsonSchema for ExplainOver {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "ExplainOver".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "string", "description": "A time such as `100us`, `p99.9`, or `auto`: over the p99." })
-    }
-}
+text! { ExplainOver { "type": "string", "description": "A time such as `100us`, `p99.9`, or `auto`: over the p99." } }
 
 /// What one cause cost at one end.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
