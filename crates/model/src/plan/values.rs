@@ -3,7 +3,7 @@
 use crate::factor::{self, AxisSeed, AxisValues, Factor, Value, ValueSeed};
 use crate::{ModelError, PgmSpec, Protocol, RateList, SizeList};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -110,42 +110,22 @@ pub(super) fn single(factor: &Factor, value: &Value, protocol: Option<Protocol>)
     })
 }
 
-/// A factor. An unknown one is refused at its place.
-struct AxisKey(&'static Factor);
-
-/// A key of `[[grid]]`: an axis, or one that is no factor.
-enum GridKey {
-    Axis(AxisKey),
-    Repetitions,
+enum Key {
+    Factor(&'static Factor),
+    Other(&'static str),
 }
 
-/// A key of `[measure]`.
-enum SharedKey {
-    Factor(AxisKey),
-    Pgm,
-    AllowStarving,
-}
+/// Reads a key: a factor, or one of these names. An unknown one is refused at its place.
+struct KeySeed(&'static [&'static str]);
 
-fn axis_key<E: Error>(name: &str) -> Result<AxisKey, E> {
-    factor::find(name).map(AxisKey).ok_or_else(|| E::custom(format!("unknown field `{name}`")))
-}
+impl<'de> DeserializeSeed<'de> for KeySeed {
+    type Value = Key;
 
-impl<'de> Deserialize<'de> for GridKey {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match String::deserialize(deserializer)?.as_str() {
-            REPETITIONS => Ok(Self::Repetitions),
-            name => axis_key(name).map(Self::Axis),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for SharedKey {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match String::deserialize(deserializer)?.as_str() {
-            PGM => Ok(Self::Pgm),
-            ALLOW_STARVING => Ok(Self::AllowStarving),
-            name => axis_key(name).map(Self::Factor),
-        }
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Key, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let other = self.0.iter().find(|other| **other == name).map(|other| Key::Other(other));
+        let key = other.or_else(|| factor::find(&name).map(Key::Factor));
+        key.ok_or_else(|| D::Error::custom(format!("unknown field `{name}`")))
     }
 }
 
@@ -160,14 +140,14 @@ impl<'de> Visitor<'de> for MeasureVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Measure, A::Error> {
         let mut measure = Measure::default();
-        while let Some(key) = map.next_key()? {
+        while let Some(key) = map.next_key_seed(KeySeed(&[PGM, ALLOW_STARVING]))? {
             match key {
-                SharedKey::Factor(AxisKey(factor)) => {
+                Key::Factor(factor) => {
                     let value = map.next_value_seed(ValueSeed { factor, is_item: false })?;
                     measure.values.insert(factor.name, value);
                 }
-                SharedKey::Pgm => measure.pgm = Some(map.next_value()?),
-                SharedKey::AllowStarving => measure.allow_starving = map.next_value()?,
+                Key::Other(PGM) => measure.pgm = Some(map.next_value()?),
+                Key::Other(_) => measure.allow_starving = map.next_value()?,
             }
         }
         Ok(measure)
@@ -191,12 +171,12 @@ impl<'de> Visitor<'de> for GridVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Grid, A::Error> {
         let mut grid = Grid::default();
-        while let Some(key) = map.next_key()? {
+        while let Some(key) = map.next_key_seed(KeySeed(&[REPETITIONS]))? {
             match key {
-                GridKey::Axis(AxisKey(factor)) => {
+                Key::Factor(factor) => {
                     grid.axes.insert(factor.name, map.next_value_seed(AxisSeed(factor))?);
                 }
-                GridKey::Repetitions => grid.repetitions = Some(map.next_value()?),
+                Key::Other(_) => grid.repetitions = Some(map.next_value()?),
             }
         }
         Ok(grid)
