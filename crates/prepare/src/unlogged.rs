@@ -27,8 +27,8 @@ impl StateCopy {
         let name = format!("windhover-undo-{}", std::process::id());
         let places = [std::env::temp_dir(), "/dev/shm".into(), "/run".into()];
         let made = places.map(|place| place.join(&name)).into_iter().find(|folder| private::folder(folder).is_ok());
-        let folder =
-            made.ok_or_else(|| failed(&std::env::temp_dir(), "write")(io::ErrorKind::ReadOnlyFilesystem.into()))?;
+        let folder = made
+            .ok_or_else(|| UndoError::log(&std::env::temp_dir(), "write")(io::ErrorKind::ReadOnlyFilesystem.into()))?;
         // A directory of a network namespace is known by its name.
         let path = folder.join(state.path().file_name().unwrap_or("state".as_ref()));
         let copy = Self { original: state.path().to_owned(), folder, state: StateDir::at(path) };
@@ -37,13 +37,15 @@ impl StateCopy {
     }
 
     fn fill(&self, from: &Path, to: &Path) -> Result<(), UndoError> {
-        private::folder(to).map_err(failed(to, "create"))?;
-        for entry in std::fs::read_dir(from).map_err(failed(from, "read"))? {
-            let entry = entry.map_err(failed(from, "read"))?;
+        private::folder(to).map_err(UndoError::log(to, "create"))?;
+        for entry in std::fs::read_dir(from).map_err(UndoError::log(from, "read"))? {
+            let entry = entry.map_err(UndoError::log(from, "read"))?;
             let (path, copy) = (entry.path(), to.join(entry.file_name()));
             if path.extension().is_some_and(|ending| ending == "jsonl" || ending == "json") {
-                let text = private::read(&path).map_err(failed(&path, "read"))?;
-                private::create(&copy).and_then(|mut file| file.write_all(&text)).map_err(failed(&copy, "write"))?;
+                let text = private::read(&path).map_err(UndoError::log(&path, "read"))?;
+                private::create(&copy)
+                    .and_then(|mut file| file.write_all(&text))
+                    .map_err(UndoError::log(&copy, "write"))?;
             }
         }
         Ok(())
@@ -72,8 +74,4 @@ impl Drop for StateCopy {
         // What stays in a temporary folder does no harm.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
-}
-
-fn failed(path: &Path, step: &'static str) -> impl Fn(io::Error) -> UndoError {
-    move |cause| UndoError::Log { path: path.to_owned(), step, cause }
 }

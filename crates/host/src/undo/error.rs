@@ -30,7 +30,7 @@ pub enum UndoError {
 
 impl UndoError {
     /// What a step on a file or directory of the log came to.
-    pub(crate) fn log(path: &Path, step: &'static str) -> impl Fn(io::Error) -> Self {
+    pub fn log(path: &Path, step: &'static str) -> impl Fn(io::Error) -> Self {
         move |cause| Self::Log { path: path.to_owned(), step, cause }
     }
 }
