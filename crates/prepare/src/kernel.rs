@@ -13,9 +13,12 @@ const SERVICE_TIME: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 pub struct Kernel {
     machine: Machine,
-    systemctl: Option<PathBuf>,
-    tools: Option<PathBuf>,
-    windhover: Option<PathBuf>,
+    /// Another program in the place of systemctl(1), for tests.
+    pub systemctl: Option<PathBuf>,
+    /// A folder with tools of boot loaders that are used instead of those in PATH, for tests.
+    pub tools: Option<PathBuf>,
+    /// Another program than this process's own for what has to live on (`windhover hold`), for tests.
+    pub windhover: Option<PathBuf>,
 }
 
 impl Kernel {
@@ -23,27 +26,9 @@ impl Kernel {
         Self::at(Machine::running())
     }
 
-    /// Knobs below a root. Below another than `/`, tasks are what its /proc shows; services need [`Kernel::with_systemctl`].
+    /// Knobs below a root. Below another than `/`, tasks are what its /proc shows; services need [`Kernel::systemctl`].
     pub fn at(machine: Machine) -> Self {
         Self { machine, systemctl: None, tools: None, windhover: None }
-    }
-
-    /// Another program in the place of systemctl(1).
-    #[must_use]
-    pub fn with_systemctl(self, program: impl Into<PathBuf>) -> Self {
-        Self { systemctl: Some(program.into()), ..self }
-    }
-
-    /// A folder with tools of boot loaders that are used instead of those in PATH.
-    #[must_use]
-    pub fn with_tools(self, folder: impl Into<PathBuf>) -> Self {
-        Self { tools: Some(folder.into()), ..self }
-    }
-
-    /// Another program than this process's own for what has to live on (`windhover hold`).
-    #[must_use]
-    pub fn with_windhover(self, program: impl Into<PathBuf>) -> Self {
-        Self { windhover: Some(program.into()), ..self }
     }
 
     pub fn machine(&self) -> &Machine {
@@ -268,7 +253,7 @@ mod tests {
         let made = std::process::Command::new("install").args(["-m", "755"]).args([&text, &program]).status().unwrap();
         assert!(made.success());
         std::fs::write(&state, "active\n").unwrap();
-        let kernel = Kernel::at(Machine::at(tree.path())).with_systemctl(&program);
+        let kernel = Kernel { systemctl: Some(program.clone()), ..Kernel::at(Machine::at(tree.path())) };
         let knob = Knob::Service { unit: "x.service".to_owned() };
         assert!(matches!(kernel.read(&knob), Err(KnobError::Absent { .. })), "no systemd runs in the tree");
         std::fs::create_dir_all(tree.path().join("run/systemd/system")).unwrap();

@@ -59,7 +59,9 @@ impl Tree {
 
     fn kernel(&self) -> Kernel {
         fs::create_dir_all(self.0.path().join("root")).unwrap();
-        Kernel::at(Machine::at(self.0.path().join("root"))).with_tools(self.0.path().join("tools"))
+        let mut kernel = Kernel::at(Machine::at(self.0.path().join("root")));
+        kernel.tools = Some(self.0.path().join("tools"));
+        kernel
     }
 
     fn refused(&self, kernel: &str, words: &[&str]) {

@@ -59,7 +59,9 @@ impl Tree {
         // open for writing cannot be run (ETXTBSY).
         let made = std::process::Command::new("install").args(["-m", "755"]).args([&text, &program]).status().unwrap();
         assert!(made.success());
-        self.kernel().with_systemctl(program)
+        let mut kernel = self.kernel();
+        kernel.systemctl = Some(program);
+        kernel
     }
 
     fn unit(&self, unit: &str) -> String {

@@ -457,7 +457,8 @@ fn a_hold_lives_until_it_is_undone() {
     }
     let _lock = alone_on_machine().unwrap();
     let folder = Folder::new("tune-hold");
-    let kernel = Kernel::running().with_windhover(env!("CARGO_BIN_EXE_windhover"));
+    let mut kernel = Kernel::running();
+    kernel.windhover = Some(env!("CARGO_BIN_EXE_windhover").into());
     let state = StateDir::at(folder.path());
     let lock = state.lock(PATIENCE).unwrap();
     let begin = || state.begin(&lock, &SetHeader::new("tune test", "test", None)).unwrap();
