@@ -182,11 +182,13 @@ impl Receiving {
         let unrepaired =
             RepairNote { from: 1, head: [1; HEAD], bytes: 1, repair: None, received_ns: 1, delivered_ns: 1 };
         let batch = |hears: bool, longest| ReceiveBatch::new(if hears { BATCH } else { 1 }, longest);
+        let mut out = SendBatch::new(own, BATCH, SMALL);
+        out.foreign = true;
         Self {
             group: options.receiver.map(|config| own.target(config.group)),
             batch: batch(receiver.is_some(), longest),
             own_batch: batch(options.source.is_some(), SMALL),
-            out: SendBatch::new(own, BATCH, SMALL).to_foreign(),
+            out,
             alert: options.network.router_alert,
             own_tsi: options.source.map(|config| config.tsi),
             peers: Peers::new(),

@@ -74,8 +74,8 @@ pub struct SendBatch {
     sent: usize,
     /// Packets so far that never left this host.
     pub lost: u64,
-    /// Whether a destination may be refused: it came from the network.
-    foreign: bool,
+    /// Whether destinations come from the network: packets that the kernel refuses to send are counted, and no error.
+    pub foreign: bool,
     /// Packets so far that the kernel refused to send to a foreign address.
     pub refused: u64,
 }
@@ -97,12 +97,6 @@ impl SendBatch {
         };
         let batch = Batch::new(count, packet_bytes, true, false);
         Self { batch, controls: Box::new(controls), held: 0, sent: 0, lost: 0, foreign: false, refused: 0 }
-    }
-
-    /// Destinations come from the network: packets that the kernel refuses to send are counted, and no error.
-    #[must_use]
-    pub fn to_foreign(self) -> Self {
-        Self { foreign: true, ..self }
     }
 
     /// Where the next packet is to be written; absent when [`Self::flush`] comes first.
