@@ -47,7 +47,7 @@ pub(crate) fn run(command: CampaignCommand, output: &Output) -> Result<u8, Failu
             options.stop = stop.share();
             let begun = store::Run::load(&run).map_err(Failure::usage)?;
             let axes = varying(begun.run.order.iter().map(|step| &step.factors));
-            let mut watcher = Watcher::new(output, axes).telling(Tells { jsonl, verbose });
+            let mut watcher = Watcher::new(output, axes, Tells { jsonl, verbose });
             let ended = campaign::resume(&run, &options, &mut watcher);
             drop(stop);
             let code = finish(ended, watcher, output)?;
@@ -65,9 +65,9 @@ pub(crate) fn run(command: CampaignCommand, output: &Output) -> Result<u8, Failu
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Tells {
-    jsonl: bool,
-    verbose: bool,
+pub(crate) struct Tells {
+    pub(crate) jsonl: bool,
+    pub(crate) verbose: bool,
 }
 
 /// Runs a plan `runs` times with successive seeds; stops when interrupted. The exit code is that of the worst run.
@@ -89,7 +89,7 @@ fn repeat(
         if runs > 1 {
             output.note(format_args!("run {} of {runs}", run + 1));
         }
-        let mut watcher = Watcher::new(output, axes.clone()).telling(tells);
+        let mut watcher = Watcher::new(output, axes.clone(), tells);
         let ended = measured(plan, &mut options, &mut watcher)?;
         let code = finish(ended, watcher, output)?;
         let place = |code| FROM_GOOD_TO_BAD.iter().position(|known| *known == code);
@@ -323,7 +323,7 @@ pub(crate) struct Watcher<'a> {
 }
 
 impl<'a> Watcher<'a> {
-    pub(crate) fn new(output: &'a Output, axes: Axes) -> Self {
+    pub(crate) fn new(output: &'a Output, axes: Axes, Tells { jsonl, verbose }: Tells) -> Self {
         Self {
             output,
             bar: bar(output.shows_progress(), BETWEEN_CELLS),
@@ -331,20 +331,12 @@ impl<'a> Watcher<'a> {
             steps: 0,
             path: None,
             told: BTreeSet::new(),
-            verbose: false,
+            verbose,
             over: 0,
             eta_ns: 0,
-            jsonl: None,
+            jsonl: jsonl.then_some(Ok(true)),
             view: View::default(),
         }
-    }
-
-    fn telling(self, Tells { jsonl, verbose }: Tells) -> Self {
-        Self { jsonl: jsonl.then_some(Ok(true)), verbose, ..self }
-    }
-
-    pub(crate) fn verbose(self) -> Self {
-        Self { verbose: true, ..self }
     }
 
     /// A cell is over. Where no bar shows it, each tenth of the cells has a line.

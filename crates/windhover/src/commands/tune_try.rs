@@ -1,6 +1,6 @@
 //! `windhover tune try`: a campaign whose axis is a knob, and its verdict on each setting.
 
-use super::campaign::{Watcher, measured, options, varying, with_lab};
+use super::campaign::{Tells, Watcher, measured, options, varying, with_lab};
 use crate::cli::tune_try::TuneTry;
 use crate::output::{Failure, Output, json, paragraph, width};
 use campaign::{Rule, Trial, TrialVerdict};
@@ -43,7 +43,8 @@ pub(crate) fn run(
     options.output.clone_from(&arguments.output);
     options.seed = arguments.seed;
     let cells = plan.cells().map_err(Failure::usage)?;
-    let mut watcher = Watcher::new(output, varying(cells.iter().map(|cell| &cell.factors))).verbose();
+    let axes = varying(cells.iter().map(|cell| &cell.factors));
+    let mut watcher = Watcher::new(output, axes, Tells { jsonl: false, verbose: true });
     let ended = measured(&plan, &mut options, &mut watcher)?;
     let path = watcher.close();
     let mut kept = Vec::new();
