@@ -34,8 +34,7 @@ const MOUNTS: [(&str, &str, &str); 9] = [
     // As systemd leaves it: version 2 only, and no controller given to the children yet.
     ("cgroup2", "/sys/fs/cgroup", ""),
 ];
-/// Words of the kernel's command line, each `WORD=VALUE`, and the flags of `guest-init` that their values become: the number
-/// of hosts; that of the first one, from 0; the network devices that they get.
+/// Kernel command line words `WORD=VALUE` and the flags of `guest-init`: number of hosts, first host (from 0), devices.
 const WORDS: [(&str, &str); 3] = [(HOSTS, "--hosts"), (FIRST, "--first"), (PORTS, "--ports")];
 pub(crate) const HOSTS: &str = "windhover.hosts";
 pub(crate) const FIRST: &str = "windhover.first";

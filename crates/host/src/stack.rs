@@ -26,8 +26,7 @@ pub fn stack_environment() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The libraries of LD_PRELOAD in this process, and whether the dynamic loader has mapped each. It skips what it cannot
-/// load, all of them in a static program, and those named by a path in a program that gains privileges.
+/// LD_PRELOAD's libraries, and whether the loader has mapped each (not in static or privileged programs, or on errors).
 pub fn preloads() -> Vec<Preload> {
     match std::env::var_os("LD_PRELOAD") {
         Some(value) if !value.is_empty() => {

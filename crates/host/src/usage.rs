@@ -198,8 +198,7 @@ struct State {
     thread: Option<Usage>,
 }
 
-/// Usage over a span of the measuring thread. Take it last before the work and finish it first after it, on that thread:
-/// its page faults are those of the span alone. Files stay open and memory is touched before.
+/// Usage of the measuring thread. Take it last before the work, finish it first after it, on that thread.
 pub struct Sampler(Box<State>);
 
 impl Sampler {

@@ -208,8 +208,7 @@ pub fn list(registry: &Registry) -> Result<(Vec<LabStatus>, Vec<LabError>), LabE
     Ok((records.into_iter().map(status).collect(), damaged))
 }
 
-/// Runs a command on a host of a lab in the foreground; its status as a shell would give it (128 + N for signal N).
-/// `started` gets its process id: a caller that dies of a signal takes the command with it.
+/// Runs a command on a host; a shell's status. `started` gets its id: a caller killed by a signal takes it along.
 pub fn exec(
     registry: &Registry,
     lab: &str,

@@ -188,8 +188,7 @@ impl<T: Transport + Send> Outbox for Out<T> {
     }
 }
 
-/// The receiving half: a transport and the way to wait for it. The transport is first whatever the waiter, so that loops that
-/// only look are one code for all waiters, which the linker keeps once.
+/// The receiving half. The transport is first, so that loops that only look are one code for all waiters.
 #[repr(C)]
 struct In<T, W> {
     transport: T,

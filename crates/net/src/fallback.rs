@@ -57,8 +57,7 @@ fn fell_back(fd: RawFd) -> Option<bool> {
     }
 }
 
-/// The same, from the error of MPTCP_INFO and the kernel's release. TCP answers EOPNOTSUPP (IPv4) or ENOPROTOOPT (IPv6);
-/// before Linux 5.16, which brought MPTCP_INFO, MPTCP answers EOPNOTSUPP too.
+/// By MPTCP_INFO's error and the release: TCP gives EOPNOTSUPP or ENOPROTOOPT; MPTCP EOPNOTSUPP before Linux 5.16.
 fn fell_back_by(errno: Option<c_int>, release: &str) -> Option<bool> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse::<u32>().unwrap_or(0));
     let version = (numbers.next()?, numbers.next()?);

@@ -53,14 +53,12 @@ impl GroupSocket {
         Ok(socket)
     }
 
-    /// Whether what is sent to `group` leaves this host, or comes back where the interface is the loopback one. Errors: the
-    /// interface has no route to it (IPv6). Packets would be lost one by one otherwise.
+    /// Whether packets to `group` leave this host, or return on loopback. Errors: no route to it (IPv6).
     pub fn check_route(&self, group: IpAddr) -> Result<(), NetError> {
         multicast::check_route(group, self.interface)
     }
 
-    /// The socket that hears `group` and nothing else. Other sockets of this host may hear it as well. Errors: an option,
-    /// the group or the interface is refused, or the interface has no route to it (IPv6).
+    /// The socket that hears only `group`. Errors: option, group or interface refused, or no route to it (IPv6).
     pub fn member(options: &GroupOptions, group: IpAddr) -> Result<Self, NetError> {
         if group.is_ipv4() != options.local.is_ipv4() {
             return Err(NetError::FamilyMismatch { one: group, other: options.local });

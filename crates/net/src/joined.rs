@@ -9,8 +9,7 @@ use crate::socket::{DataSocket, SocketKind};
 use crate::transport::{Pipe, Stream, Transport, Unconnected};
 use crate::wait::{self, Waiter, Waiting};
 
-/// Makes the path that `options` ask for over `socket`, runs the visitor's loop on it, and closes what it opened beside the
-/// socket. Errors: the idle descriptors or the set to wait on could not be made.
+/// Makes the path over `socket`, runs the visitor, closes what it opened. Errors: idle descriptors or the wait set.
 pub fn with_path<V: PathVisitor>(
     socket: &mut DataSocket,
     options: &PathOptions<'_>,

@@ -55,8 +55,7 @@ impl PathError {
     }
 }
 
-/// A way for messages to the peer and back. Blocking: one `send` and one `recv` call per message and nothing else.
-/// Spinning: one `send`, and `recv` with MSG_DONTWAIT until something arrives.
+/// A way to the peer and back. Blocking: one `send` and `recv` a message; spinning: `recv` with MSG_DONTWAIT.
 pub trait Path {
     /// Sends one message whole. `more` sets MSG_MORE (send(2)): the kernel may hold the data until a send without it. A
     /// pipe ignores it. Errors: the path is broken, or a signal interrupted a send that had to wait.

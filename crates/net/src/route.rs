@@ -1,5 +1,4 @@
-//! Which way traffic to an address takes: out of this network namespace or not, through which interface, from which
-//! source, with which MTU. Asks the kernel (rtnetlink(7), RTM_GETROUTE) and changes nothing.
+//! The kernel's route to an address: local or not, interface, source, MTU (rtnetlink(7), RTM_GETROUTE). Only reads.
 
 use crate::NetError;
 use crate::address::RawAddress;

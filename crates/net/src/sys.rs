@@ -26,8 +26,7 @@ pub(crate) fn send(fd: RawFd, message: &[u8], flags: c_int) -> isize {
 
 #[inline]
 pub(crate) fn recv(fd: RawFd, buffer: &mut [u8], flags: c_int) -> isize {
-    // SAFETY: the pointer and length describe `buffer`, which lives through the call and is not shared. With
-    // MSG_TRUNC the returned length may exceed it, but the kernel writes no further than its end.
+    // SAFETY: pointer and length describe `buffer`, not shared. Also with MSG_TRUNC the kernel stays within it.
     unsafe { libc::recv(fd, buffer.as_mut_ptr().cast::<c_void>(), buffer.len(), flags) }
 }
 
@@ -315,8 +314,7 @@ pub(crate) fn recvmsg_from(
     receive_message(fd, buffer, flags, Some(from.room()), |level, kind, data| stamp.read(level, kind, data))
 }
 
-/// recvmsg(2) from the error queue (MSG_ERRQUEUE), for stamps of what was sent: their times and the number of the
-/// message that they are of (SO_EE_ORIGIN_TIMESTAMPING). The message itself is dropped.
+/// recvmsg(2) from the error queue (MSG_ERRQUEUE): times and message number of a sent stamp; the message is dropped.
 pub(crate) fn recvmsg_sent(fd: RawFd, stamp: &mut crate::control::Pair, id: &mut Option<u32>) -> isize {
     receive_message(fd, &mut [0], libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT, None, |level, kind, data| {
         stamp.read(level, kind, data);

@@ -11,8 +11,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-/// A control connection to `address`, from `bind` and through `device` where they are given, with TCP_NODELAY. Errors:
-/// no program listens there, no answer comes within `timeout`, or the local address cannot be had.
+/// A control connection from `bind` through `device`, TCP_NODELAY. Errors: refused, no answer in `timeout`, address.
 pub fn connect(
     address: SocketAddr,
     bind: Option<IpAddr>,

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-/// Global source identifier: 48 bits that no other source may have (RFC 3208, section 8). The RFC recommends bits of the
-/// MD5 of the host's name; random ones are as good, and allow two sources on one host and port.
+/// Global source identifier, 48 unique bits (RFC 3208, section 8): of the MD5 of the host's name, or random.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Gsi(pub [u8; 6]);
 

@@ -64,8 +64,7 @@ pub struct KeeperTask {
     pub owner: (i32, u64),
 }
 
-/// The keeper's life: call it first of all in a process of its own. `ready` writes [`Keeper::READY`]. Returns 0 when the
-/// machine is as before the set, else 1; the reasons are in `keeper-SET.log` in the log's folder.
+/// The keeper's life, in a process of its own. Returns 0 when the set is undone, else 1 with `keeper-SET.log`.
 pub fn run(task: &KeeperTask, kernel: &Kernel, ready: impl FnOnce()) -> u8 {
     let mut words = KeeperLog { path: task.state.folder().ok().map(|f| f.join(format!("keeper-{}.log", task.set))) };
     task::own_session();

@@ -1,5 +1,4 @@
-//! Undoing where the state directory cannot be written, such as on a file system that became read-only: on a copy of its logs.
-//! What can be put back is put back; the logs still say that it is to be done.
+//! Undoes on a copy of the logs where the state directory is read-only; the logs still name the settings afterwards.
 
 use host::private;
 use host::undo::{SetId, StateDir, UndoError, UndoReport};

@@ -111,8 +111,7 @@ impl Flow {
 /// A hash table whose places outsiders cannot guess.
 pub(crate) type Table<K, V> = HashMap<K, V, Keyed>;
 
-/// Multiplies and folds with secret factors: 2 ns for a flow, where SipHash takes 15. It guards tables that peers can only
-/// fill by completed handshakes; cookies and sequence numbers are made by SipHash.
+/// A keyed hash by multiplying and folding: 2 ns a flow (SipHash: 15). Cookies and sequence numbers use SipHash.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Keyed {
     start: u64,

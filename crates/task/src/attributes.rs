@@ -120,8 +120,7 @@ impl Attributes {
     }
 }
 
-/// Sets a thread's attributes; 0 is the calling one. EPERM without CAP_SYS_NICE or without real-time budget of the control
-/// group, EBUSY without bandwidth for SCHED_DEADLINE, ESRCH for no such thread.
+/// Sets a thread's attributes (0: own). EPERM: CAP_SYS_NICE or group budget; EBUSY: deadline bandwidth; ESRCH.
 pub fn set_attributes(thread: i32, attributes: &Attributes) -> Result<(), TaskError> {
     let raw = attributes.raw();
     // SAFETY: the structure is valid for the call and has its own size in it.

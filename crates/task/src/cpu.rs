@@ -76,8 +76,7 @@ fn allowed_at_first() -> &'static CpuList {
     FIRST.get_or_init(|| allowed_cpus().unwrap_or_default())
 }
 
-/// CPUs for threads that must not disturb the one on `measuring`: those that the process had before it pinned
-/// itself, less that one; else the others online; else, on a machine of one CPU, that one.
+/// CPUs for helpers: the process's first ones without `measuring`, else other online ones, else that one.
 pub fn housekeeping_cpus(measuring: Option<u32>) -> CpuList {
     let less = |cpus: &CpuList| cpus.iter().filter(|&cpu| Some(cpu) != measuring).collect::<CpuList>();
     let first = less(allowed_at_first());

@@ -100,8 +100,7 @@ pub(crate) fn wrapped(text: &str) -> String {
     out
 }
 
-/// Writes a file whole or not at all; one that exists only with `overwrites`. What is no regular file (/dev/null, a pipe)
-/// is written to and not replaced, and a symbolic link stays one. `flag` names the file.
+/// Writes a file atomically; existing ones need `overwrites`. Devices, pipes and links stay. `flag` names the file.
 pub(crate) fn write_file(flag: &str, file: &Path, bytes: &[u8], overwrites: bool) -> Result<(), Failure> {
     if !overwrites && file.exists() {
         return Err(Failure::usage(anyhow::anyhow!(

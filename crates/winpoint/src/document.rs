@@ -135,8 +135,7 @@ pub fn try_run(parent: &Path, name: &str, started_ns: u64) -> Result<(), Winpoin
     Ok(store::RunDir::create(parent, name, started_ns)?.discard()?)
 }
 
-/// Writes all results as a run directory below `parent`, and gives its path. `started_ns`: wall clock at the start,
-/// since 1970. Errors: [`WinpointError::Store`]; [`WinpointError::Conflict`] for a substrate that this is not.
+/// Writes a run directory below `parent`. Errors: [`WinpointError::Store`], [`WinpointError::Conflict`].
 pub fn write_run(
     parent: &Path,
     labels: &Labels,

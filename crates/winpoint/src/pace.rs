@@ -1,5 +1,4 @@
-//! The open loop: messages at even times, sent without waiting for answers. The sender spins, because sleeps of Windows end up
-//! to a clock tick late. It takes the answers too where receive calls do not wait; else a second thread does.
+//! The open loop. The sender spins, as sleeps of Windows end a tick late; a second thread takes blocking receives.
 
 use crate::client::Peer;
 use crate::data::{DataPath, Received, Sending};

@@ -46,8 +46,7 @@ pub enum Request {
     },
     /// Stops an endpoint; answered by [`Reply::EndpointStopped`].
     StopEndpoint { id: u32 },
-    /// Runs a probe as a worker; answered by [`Reply::Interval`] while it runs where the task asks for them, by any number of
-    /// [`Reply::Measured`] once it is over, then [`Reply::Done`] or [`Reply::Failed`].
+    /// Runs a probe: [`Reply::Interval`] if asked for, [`Reply::Measured`], then [`Reply::Done`] or [`Reply::Failed`].
     RunProbe {
         task: Box<ProbeTask>,
         #[serde(default)]
@@ -62,8 +61,7 @@ pub enum Request {
     },
     /// Stops a load; answered by [`Reply::LoadReport`].
     StopLoad { id: u32 },
-    /// Changes this machine's settings; answered by [`Reply::Prepared`]. What an earlier request changed and this one
-    /// does not ask for is put back first. The agent undoes all of it when it ends, in whatever way.
+    /// Changes settings ([`Reply::Prepared`]); earlier ones not asked for are restored first, all at the agent's end.
     Prepare {
         #[serde(default)]
         shield: Option<ShieldSpec>,

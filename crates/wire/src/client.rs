@@ -126,8 +126,7 @@ impl ClientSession {
         self.say(&ClientMessage::Open(request))
     }
 
-    /// Begins a size, once `Proved` came or after `Stopped`. Errors: [`SessionError::Misuse`] at any other time; before
-    /// anything is sent [`SessionError::Refused`] for sizes that the reflector would refuse.
+    /// Begins a size after `Proved` or `Stopped`. Errors: [`SessionError::Misuse`], [`SessionError::Refused`].
     pub fn start(&mut self, size: u32, response_size: u32) -> Result<(), SessionError> {
         self.begin_size(size, response_size, false)
     }

@@ -53,8 +53,7 @@ impl Decoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole payload, or `None` until more bytes come. Errors: [`FrameError::TooLong`] as soon as the length
-    /// is known; [`FrameError::Unauthentic`] in a keyed session. The decoder cannot go on after an error.
+    /// The next payload, if whole. Errors (final): [`FrameError::TooLong`], [`FrameError::Unauthentic`].
     pub fn pop(&mut self) -> Result<Option<Vec<u8>>, FrameError> {
         let waiting = self.buffer.get(self.read..).unwrap_or_default();
         let Some((prefix, rest)) = waiting.split_first_chunk::<PREFIX_BYTES>() else { return Ok(None) };

@@ -19,8 +19,7 @@ impl Key {
         hex::decode(text.trim()).map(Self).ok_or(KeyError::Malformed { line: 1 })
     }
 
-    /// Reads the text of a key file: one line of 64 hexadecimal digits; empty lines and lines that begin with `#` are
-    /// ignored. Errors: [`KeyError`] naming the line; the line's text is never part of the message.
+    /// Reads a key file: one line of 64 hexadecimal digits, `#` comments. Errors: [`KeyError`] with the line number.
     pub fn parse_file(text: &str) -> Result<Self, KeyError> {
         let mut key = None;
         for (line, content) in (1..).zip(text.lines()) {

@@ -14,8 +14,7 @@ const KINDS: [(&str, &str); 6] = [
     ("rcub/", "rcub"),
 ];
 
-/// What a thread is called on each boot: numbers of interrupts, NAPI instances and CPUs are left out (`irq/25-eth0-rx-0` is
-/// `irq eth0-rx-0`, `napi/eth0-8193` is `napi eth0`, `ksoftirqd/3` is `ksoftirqd`). `None` of other threads.
+/// A thread's name without numbers of the boot: `irq eth0-rx-0`, `napi eth0`, `ksoftirqd`; `None` of other threads.
 fn stable_name(name: &str) -> Option<String> {
     let (kind, rest) = KINDS.iter().find_map(|(start, kind)| Some((*kind, name.strip_prefix(start)?)))?;
     let of = match kind {

@@ -136,8 +136,7 @@ impl Log {
     }
 }
 
-/// Reads a log's text. A last line without its end is left out: its writer died before the step. What else cannot be read
-/// is left out and named, so that the rest can be undone. [`UndoError::Line`] for another format.
+/// Reads a log. Unreadable lines are named, a last one without end is left out. [`UndoError::Line`] for another format.
 pub(super) fn parse(path: &Path, text: &[u8]) -> Result<Log, UndoError> {
     let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
     let (entries, damage) = (Vec::new(), Vec::new());

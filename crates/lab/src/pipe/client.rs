@@ -38,8 +38,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Starts an agent and greets it, until `stop` is set. `build` is the hash of this binary; the agent's must be the
-    /// same. Its stderr goes to `on_stderr` line by line, from a thread of its own.
+    /// Starts an agent of the same `build` (hash) and greets it, until `stop`. Its stderr goes to `on_stderr`.
     pub fn open(
         host: &str,
         command: &AgentCommand,

@@ -1,5 +1,4 @@
-//! Context switches: groups of senders and receivers over UNIX socket pairs, as hackbench has them. A unit of work is one
-//! message of 100 bytes received. Each job is a group in which every sender writes to every receiver.
+//! Context switches as in hackbench: each sender of a group (a job) writes to each receiver. A unit: 100 bytes.
 
 use super::Workers;
 use crate::LoadError;

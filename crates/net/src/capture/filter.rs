@@ -204,8 +204,7 @@ fn words(address: IpAddr) -> Vec<u32> {
 }
 
 impl Block {
-    /// Goes on with packets of a family and a protocol, with the length of their IP header in X. IPv6's may have one more
-    /// header of eight bytes: hop-by-hop (router alert, RFC 2711) or a fragment's; nothing here sends others.
+    /// Packets of a family and protocol, IP header length in X. IPv6: one more 8-byte header (router alert, fragment).
     fn ip_header(&mut self, family: &Family, protocol: u32, link: u32) {
         const HOP_BY_HOP: u32 = 0;
         self.plain(LOAD_WORD, PROTOCOL);

@@ -1,5 +1,4 @@
-//! Reading capture files: pcap in µs and in ns, and pcapng, of either byte order. Takes any bytes: a length is believed
-//! only as far as bytes are there, and what does not fit is an error that names its place.
+//! Reads pcap (µs, ns) and pcapng of either byte order. Lengths are checked against bytes; errors name their place.
 
 use std::io::Read;
 

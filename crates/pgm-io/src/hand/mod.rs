@@ -1,5 +1,4 @@
-//! One end of a conversation by hand, on one thread: publish, subscribe, ping and reflect until a count, a time or a stop
-//! flag ends it. Callers get messages and events as they come, and counts at the end.
+//! One end by hand, on one thread: publish, subscribe, ping and reflect until a count, a time or a stop flag.
 
 pub mod numbered;
 mod ping;

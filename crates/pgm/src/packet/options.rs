@@ -176,8 +176,7 @@ impl std::fmt::Debug for NakList<'_> {
 pub struct Options<'a> {
     /// Part of a larger message.
     pub fragment: Option<Fragment>,
-    /// Parity over this option of the group's packets, from its fourth byte on; only in parity packets (OP_ENCODED, section
-    /// 11.2). It takes the place of `fragment`, and both together are not written.
+    /// Parity over OPT_FRAGMENT from its fourth byte (OP_ENCODED, section 11.2), in place of `fragment`.
     pub encoded_fragment: Option<[u8; 13]>,
     /// Further numbers of a NAK or NCF.
     pub nak_list: NakList<'a>,

@@ -99,8 +99,7 @@ pub struct Counts {
     pub ncfs: u64,
     pub spms: u64,
     pub spmrs: u64,
-    /// Data packets and SPMs that did not fit their session, and that no second one confirmed, or that came from another
-    /// address than the source's data: copies of old SPMs, and what was forged.
+    /// Data and SPMs that fit no session unconfirmed, or came from another address: old copies and forgeries.
     pub doubted: u64,
     /// Sources that found no place; their data are not among those that are lost.
     pub sources_refused: u64,

@@ -175,8 +175,7 @@ impl Parity {
         if bytes > 0 { 4 + bytes } else { 0 }
     }
 
-    /// Makes parity packet `index` of a group (section 11.2): the length of its payload in `self.payload`, and the parity
-    /// over OPT_FRAGMENT. What a short group lacks counts as packets of zeros.
+    /// Makes parity packet `index` (section 11.2): payload length, parity over OPT_FRAGMENT. Short groups have zeros.
     fn make(&mut self, window: &Window, group: &Group, index: u32) -> (usize, Option<[u8; ENCODED_FRAGMENT_BYTES]>) {
         let mut coefficients = [0; MAX_GROUP];
         self.basis.coefficients((self.config.group_packets + index) as usize, &mut coefficients);

@@ -1,5 +1,4 @@
-//! Keeping CPUs out of deep sleep: the PM QoS request of /dev/cpu_dma_latency lasts as long as the file is open
-//! (Documentation/power/pm_qos_interface.rst), so a process keeps it open until an undo ends it.
+//! Keeps CPUs out of deep sleep: a process holds /dev/cpu_dma_latency open (pm_qos_interface.rst) until an undo.
 
 use crate::Kernel;
 use host::knob::{Knob, KnobError};

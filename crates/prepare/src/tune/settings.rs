@@ -1,5 +1,4 @@
-//! The settings of a machine that have one name each: a row a setting. Sysctls, services and what ethtool(8) sets have a free part in
-//! their keys; they are read in [`super::key`]. docs/tuning.md describes each.
+//! Machine settings with fixed keys, one row each; sysctls, services, ethtool(8): [`super::key`]. See docs/tuning.md.
 
 use super::resolve::{self, Meaning, SettingRequest};
 use host::knob::{Form, Knob};

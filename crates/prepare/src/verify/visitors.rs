@@ -116,8 +116,7 @@ pub(super) fn within(events: &[TraceEvent], own: &[i32], gap: Gap) -> Vec<String
     seen
 }
 
-/// What a shield of these CPUs forbids and was seen all the same. Bound kernel threads, softirqs and calls from other
-/// CPUs cannot be moved by any shield and are no leaks; the local timer is one only where its CPU was to have none.
+/// Seen although shielded. Bound kernel threads, softirqs, calls of other CPUs are no leaks; timers only if promised.
 pub fn leaks(seen: &CpuEvidence, spec: &ShieldSpec) -> Vec<Leak> {
     let forbidden = |visitor: &&Visitor| match visitor.kind {
         VisitorKind::Process | VisitorKind::KernelThread => spec.processes.contains(seen.cpu),

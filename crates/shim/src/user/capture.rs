@@ -1,5 +1,4 @@
-//! Copies of frames for `bypass capture`. Another process makes a ring and asks on the status page, or `bypass run --capture` did
-//! before the program began. Threads of the program only copy; all else is done by the service thread.
+//! Copies of frames into another process's ring (asked on the status page, or by `bypass run --capture`).
 
 use super::state::lock;
 use crate::{page, settings, time};

@@ -111,8 +111,7 @@ fn send_once(id: u32, outgoing: &Outgoing<'_>) -> Option<Option<Result<ssize_t, 
     }
 }
 
-/// After the kernel's socket was connected: the stack's gets the same ends, and keeps what it has received. One that cannot be
-/// connected there is the kernel's; its next call sees whether it may come back.
+/// Gives the stack's socket the ends of the kernel's, keeping received data; else the kernel carries it.
 pub(crate) fn reconnected(fd: c_int) {
     let Some(id) = entry(fd).and_then(Entry::on_stack) else { return };
     let before = errno::get();

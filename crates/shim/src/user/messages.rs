@@ -1,5 +1,4 @@
-//! The messages of receive and send calls: the program's buffers, addresses and control data. Who makes one promises what the call
-//! of that kind asks for (recvmsg(2), sendmsg(2)); its methods rely on it.
+//! Buffers, addresses and control data of messages. Makers promise what recvmsg(2) and sendmsg(2) ask for.
 
 use super::address::{self, NameBuffer};
 use super::control::Control;

@@ -64,8 +64,7 @@ pub(crate) fn before_spawn(is_any: bool) {
     before(Transfer::Spawn, |fd| is_any || !kernel::closes_on_exec(fd));
 }
 
-/// Before this process runs another program: the kernel has all sockets, and closes those with FD_CLOEXEC as it does. Where the
-/// program cannot be run, listeners and datagram sockets come back.
+/// Before an exec the kernel gets all sockets, and closes those with FD_CLOEXEC; a failed exec brings some back.
 pub(crate) fn before_exec() {
     before(Transfer::Exec, |_| true);
 }

@@ -97,8 +97,7 @@ impl Stack {
         connection.snapshot(now).ok_or(Error::NotConnected)
     }
 
-    /// Takes a connection out without a segment: another TCP has it. Its segments are passed by from now on, as those of no socket,
-    /// until a SYN begins a new connection between these ends. The handle is invalid.
+    /// Removes a connection without a segment; its segments pass by until a SYN of these ends. The handle is invalid.
     pub fn tcp_detach(&mut self, socket: TcpSocket) -> Result<(), Error> {
         let connection = self.connections.get_mut(socket.0).filter(|one| !one.orphan).ok_or(Error::BadHandle)?;
         let (flow, is_over) = (connection.flow, matches!(connection.state, TcpState::TimeWait | TcpState::Closed));

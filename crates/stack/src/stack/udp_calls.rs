@@ -59,8 +59,7 @@ impl Stack {
         self.move_udp(socket, address, both && remote.is_none(), remote)
     }
 
-    /// Gives a socket another local address, of the same port, and another end: what the kernel's socket beside it has.
-    /// What waits to be received stays. Errors: those of [`Stack::udp_bind`]; [`Error::InvalidArgument`] for another port.
+    /// Gives a socket the local address (same port) and end of the kernel's beside it. Errors: as [`Stack::udp_bind`].
     pub fn udp_rebind(
         &mut self,
         socket: UdpSocket,

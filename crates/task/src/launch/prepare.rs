@@ -1,5 +1,4 @@
-//! What happens between fork and exec. Everything here is called in the child of a process that may have other
-//! threads, so it allocates nothing, takes no lock and calls only async-signal-safe functions (signal-safety(7)).
+//! Between fork and exec of a threaded process: no allocation, no locks, async-signal-safe calls (signal-safety(7)).
 
 use super::Containment;
 use crate::{check, cpu, policy};

@@ -1,5 +1,4 @@
-//! `--against`: two settings measured in turn until the answer is known, or the time is over. Each repetition is a process of
-//! its own, as in a campaign, so that nothing of one setting is left for the other.
+//! `--against`: two settings in turn until the answer is known or the time over, each repetition a process of its own.
 
 use super::child::Worker;
 use super::measuring::{self, CommonFlags, Measuring};

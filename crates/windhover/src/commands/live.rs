@@ -1,5 +1,4 @@
-//! What is seen while a measurement runs: a progress line for a person, JSON lines for a program. All of it is printed
-//! on a thread of its own, so that nothing that measures waits for a terminal or a pipe.
+//! Live output: a progress line or JSON lines, printed by a thread of its own, so that no measuring thread waits.
 
 use crate::output::{Failure, Output, unwritten, written};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};

@@ -113,8 +113,7 @@ impl Programs {
     }
 }
 
-/// Passes signals on to programs that run in our process group, whose end the command then waits for. What a terminal sends,
-/// they get from the terminal. The second signal that was sent to this process kills them and ends it.
+/// Passes signals to programs of our process group (a terminal does so). A second one kills them and this process.
 pub(crate) fn pass_on() -> anyhow::Result<Programs> {
     const SIGKILL: i32 = 9;
     let programs = Programs::default();
