@@ -135,7 +135,7 @@ pub fn try_run(parent: &Path, name: &str, started_ns: u64) -> Result<(), Winpoin
     Ok(store::RunDir::create(parent, name, started_ns)?.discard()?)
 }
 
-/// Writes a run directory below `parent`. Errors: [`WinpointError::Store`], [`WinpointError::Conflict`].
+/// Writes a run below `parent`; `started_ns` since 1970. Errors: [`WinpointError::Store`], [`WinpointError::Conflict`].
 pub fn write_run(
     parent: &Path,
     labels: &Labels,
