@@ -26,7 +26,7 @@ impl Kernel {
         Self::at(Machine::running())
     }
 
-    /// Knobs below a root. Below another than `/`, tasks are what its /proc shows; services need [`Kernel::systemctl`].
+    /// Knobs below a root. Below another than `/`, tasks are those of its /proc; services need [`field@Self::systemctl`].
     pub fn at(machine: Machine) -> Self {
         Self { machine, systemctl: None, tools: None, windhover: None }
     }
