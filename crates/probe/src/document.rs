@@ -154,10 +154,9 @@ fn far_end(spec: &ProbeSpec, other: Other) -> FarEnd {
 }
 
 fn transactions(rr: &RrSpec, size: u32, rates: &[f64]) -> Transactions {
-    let interval = stop::rate_interval(rates);
     Transactions {
-        per_second: interval.mean,
-        ci95_percent: interval.half_width_percent,
+        per_second: stats::mean(rates).unwrap_or(0.0),
+        ci95_percent: stop::rate_interval(rates),
         passes: u32::try_from(rates.len()).unwrap_or(u32::MAX),
         request_bytes: size,
         response_bytes: rr.response_size.unwrap_or(size),
@@ -168,7 +167,7 @@ fn transactions(rr: &RrSpec, size: u32, rates: &[f64]) -> Transactions {
 /// Width of the rate's interval in percent, where `rr` was asked for one; infinite with too few passes to know it.
 fn rate_width(spec: &ProbeSpec, rates: &[f64]) -> Option<f64> {
     let asked = spec.probe() == Probe::Rr && spec.stop.interval_percent.is_some();
-    asked.then(|| stop::rate_interval(rates).half_width_percent.map_or(f64::INFINITY, |half| 2.0 * half))
+    asked.then(|| stop::rate_interval(rates).map_or(f64::INFINITY, |half| 2.0 * half))
 }
 
 #[cfg(test)]

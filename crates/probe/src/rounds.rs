@@ -298,11 +298,8 @@ impl<'a> Rounds<'a> {
     /// Whether a message completes the round in flight; what belongs to another round is noted here.
     #[inline(always)]
     fn take(&mut self, bytes: usize, received: u64) -> bool {
-        if bytes != self.plan.receive_bytes {
-            self.unmatched.foreign += 1;
-            return false;
-        }
-        let Some(number) = self.plan.framing.read(&self.input) else {
+        let number = if bytes == self.plan.receive_bytes { self.plan.framing.read(&self.input) } else { None };
+        let Some(number) = number else {
             self.unmatched.foreign += 1;
             return false;
         };

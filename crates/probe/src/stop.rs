@@ -56,20 +56,10 @@ pub(crate) const MIN_PASSES: usize = 3;
 /// Most passes of `rr` when an interval is asked for (netperf's cap).
 pub(crate) const MAX_PASSES: usize = 30;
 
-/// The 95 % confidence interval of a rate over passes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct RateInterval {
-    pub mean: f64,
-    /// Half the width in percent of the mean; absent below [`MIN_PASSES`] passes.
-    pub half_width_percent: Option<f64>,
-}
-
-pub(crate) fn rate_interval(rates: &[f64]) -> RateInterval {
-    let mean = if rates.is_empty() { 0.0 } else { rates.iter().sum::<f64>() / rates.len() as f64 };
-    let half_width_percent = (rates.len() >= MIN_PASSES && mean > 0.0)
-        .then(|| stats::interval_of(rates).map(|(_, half)| 100.0 * half / mean))
-        .flatten();
-    RateInterval { mean, half_width_percent }
+/// Half the width of the 95 % interval of a rate over [`MIN_PASSES`] passes or more, in percent of their mean.
+pub(crate) fn rate_interval(rates: &[f64]) -> Option<f64> {
+    let (mean, half) = stats::interval_of(rates).filter(|_| rates.len() >= MIN_PASSES)?;
+    (mean > 0.0).then(|| 100.0 * half / mean)
 }
 
 /// The rule of one pass of `rr`: a part of the whole for each of [`MAX_PASSES`]; one pass without an interval.
@@ -100,7 +90,7 @@ pub(crate) fn another_pass(rule: &StopRule, rates: &[f64], behind: Progress) -> 
         return false;
     }
     let early = behind.rounds < rule.min_count || behind.elapsed_ns < u64::from(rule.min_ms) * 1_000_000;
-    early || rate_interval(rates).half_width_percent.is_none_or(|half| 2.0 * half > unproved)
+    early || rate_interval(rates).is_none_or(|half| 2.0 * half > unproved)
 }
 
 #[cfg(test)]

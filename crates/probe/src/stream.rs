@@ -24,7 +24,7 @@ use model::{Latency, LiveInterval, StreamSpec};
 use net::bulk::{self, TcpWatch};
 use net::{DataSocket, Fallback};
 use open::OpenStream;
-use pinger::{Pinger, recent_rtts};
+use pinger::{Pinger, RECENT, RecentRtts};
 use stats::Histogram;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -114,7 +114,7 @@ impl Stream<'_> {
         let shared = FlowControl::default();
         // Lets the ping-pong beside the stream go on.
         let pinging = AtomicBool::new(true);
-        let mut recent_rtts = recent_rtts();
+        let mut recent_rtts = RecentRtts::new(RECENT);
         let (pushed, recent_rtts) = recent_rtts.ends();
         let flows: Vec<FlowProgress> = sockets.iter().map(|_| FlowProgress::default()).collect();
         let up = sockets.iter().zip(0..).filter(|(_, number)| spec.is_up(*number));
@@ -298,7 +298,8 @@ impl StreamWatch<'_> {
                 session.alive()?;
             }
             map.push_if_due(self.clock.now());
-            if self.spec.goes_up() && before.unsettled.is_none() && began.elapsed() >= before.next() + SECOND / 2 {
+            let late = Duration::from_nanos(before.before.at_ns) + SECOND * 3 / 2;
+            if self.spec.goes_up() && before.unsettled.is_none() && began.elapsed() >= late {
                 // The endpoint's report shares a path with the data, which may be full; the live view does not wait for it.
                 let second = self.second_so_far(began, &mut before);
                 self.report_live(second.clone());
@@ -335,10 +336,7 @@ impl StreamWatch<'_> {
 
     /// Reports what came down here, and what the endpoint reported as received there.
     fn report_second(&self, began: Instant, state: &mut LiveState<'_>, up: StreamInterval) {
-        let second = match state.unsettled.take() {
-            Some(second) => second,
-            None => self.second_so_far(began, state),
-        };
+        let second = state.unsettled.take().unwrap_or_else(|| self.second_so_far(began, state));
         self.report_live(LiveInterval {
             received: second.received + up.received,
             lost: second.lost + up.lost,
@@ -380,13 +378,6 @@ impl StreamWatch<'_> {
             rtt_max_ns: rtt.as_ref().and_then(Histogram::max),
             ..LiveInterval::default()
         }
-    }
-}
-
-impl LiveState<'_> {
-    /// The end of the second that is reported next.
-    fn next(&self) -> Duration {
-        Duration::from_nanos(self.before.at_ns) + SECOND
     }
 }
 

@@ -28,14 +28,10 @@ const LONGEST_NS: u64 = 4_000_000_000;
 /// A round without an answer is lost after this time.
 const TIMEOUT_NS: u64 = 500_000_000;
 /// Rounds kept for the live view: four seconds of them.
-const RECENT: usize = 4096;
+pub(super) const RECENT: usize = 4096;
 
 /// The newest round trips in ns that the live view has not got yet.
 pub(super) type RecentRtts = Ring<1>;
-
-pub(super) fn recent_rtts() -> RecentRtts {
-    Ring::new(RECENT)
-}
 
 pub(super) struct Pinger {
     session: Option<Session>,
