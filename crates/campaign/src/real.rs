@@ -127,16 +127,9 @@ impl LabHosts {
     /// Says good-bye to all agents and takes the lab down. Gives back what went wrong, one line each.
     pub(crate) fn close(mut self) -> Vec<String> {
         let mut problems = self.notes();
-        for client in std::mem::take(&mut self.clients).into_values() {
-            if let Err(error) = client.bye() {
-                problems.push(error.to_string());
-            }
-        }
-        if let Some(lab) = self.lab.take()
-            && let Err(error) = lab.down()
-        {
-            problems.push(error.to_string());
-        }
+        let clients = std::mem::take(&mut self.clients).into_values();
+        problems.extend(clients.filter_map(|client| Some(client.bye().err()?.to_string())));
+        problems.extend(self.lab.take().and_then(|lab| Some(lab.down().err()?.to_string())));
         problems
     }
 

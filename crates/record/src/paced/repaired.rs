@@ -211,11 +211,9 @@ impl RepairRecorder {
                 let of = |note: &&RepairNote| note.back == back && usize::from(note.reflector) == at;
                 let mut parts: [Distribution; 3] = Default::default();
                 for note in self.notes.iter().filter(of) {
-                    for (part, ns) in parts.iter_mut().zip([note.nak_ns, note.nak_to_ncf(), note.ncf_to_data()]) {
-                        if let Some(ns) = ns {
-                            part.record(ns);
-                        }
-                    }
+                    let times = [note.nak_ns, note.nak_to_ncf(), note.ncf_to_data()];
+                    let known = parts.iter_mut().zip(times).filter_map(|(part, ns)| Some((part, ns?)));
+                    known.for_each(|(part, ns)| part.record(ns));
                 }
                 let [nak, ncf, data] = parts.each_ref().map(|part| summary(LatencyKind::OneWay, part));
                 if direction.is_none() && nak.is_none() && data.is_none() {
