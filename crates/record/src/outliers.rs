@@ -29,8 +29,6 @@ pub(crate) struct Outliers<OutlierDetail = ()> {
     /// Whether lost messages and those over the threshold are listed.
     lists: bool,
     over_ns: u64,
-    /// Listed ones that found no room.
-    dropped: u64,
 }
 
 /// An empty vector whose memory has been written.
@@ -50,7 +48,6 @@ impl<OutlierDetail: Copy + Ord + Default> Outliers<OutlierDetail> {
             listed: touched(MOST),
             lists: true,
             over_ns: rule.over_ns.unwrap_or(u64::MAX),
-            dropped: 0,
         }
     }
 
@@ -71,12 +68,8 @@ impl<OutlierDetail: Copy + Ord + Default> Outliers<OutlierDetail> {
 
     /// Keeps a message if it belongs to those worth keeping. Does not allocate.
     pub(crate) fn offer(&mut self, kept: OutlierCandidate<OutlierDetail>) {
-        if self.lists && (kept.lost || kept.worth_ns > self.over_ns) {
-            if self.listed.len() < MOST {
-                self.listed.push(kept);
-            } else {
-                self.dropped += 1;
-            }
+        if self.lists && (kept.lost || kept.worth_ns > self.over_ns) && self.listed.len() < MOST {
+            self.listed.push(kept);
         }
         if kept.lost {
             return;
@@ -90,30 +83,25 @@ impl<OutlierDetail: Copy + Ord + Default> Outliers<OutlierDetail> {
         }
     }
 
-    /// All kept messages in order of sending, and how many found no room.
-    pub(crate) fn finish(self) -> (Vec<OutlierCandidate<OutlierDetail>>, u64) {
+    /// All kept messages in order of sending.
+    pub(crate) fn finish(self) -> Vec<OutlierCandidate<OutlierDetail>> {
         let mut all = self.listed;
         all.extend(self.worst.into_iter().map(|kept| kept.0));
         all.sort_unstable_by_key(|kept| (kept.sent, kept.seq.0, kept.lost, kept.more));
         all.dedup();
-        (all, self.dropped)
+        all
     }
 }
 
-/// What several kept of the same messages, each once, and how many found no room. The time that decided is of any of them.
+/// What several kept of the same messages, each once. The time that decided is of any of them.
 pub(crate) fn merged<OutlierDetail: Copy + Ord + Default>(
     several: [Outliers<OutlierDetail>; 3],
-) -> (Vec<OutlierCandidate<OutlierDetail>>, u64) {
-    let (mut all, mut dropped) = (Vec::new(), 0);
-    for outliers in several {
-        let (mut kept, without_room) = outliers.finish();
-        all.append(&mut kept);
-        dropped += without_room;
-    }
+) -> Vec<OutlierCandidate<OutlierDetail>> {
+    let mut all: Vec<_> = several.into_iter().flat_map(Outliers::finish).collect();
     let key = |kept: &OutlierCandidate<OutlierDetail>| (kept.sent, kept.seq.0, kept.lost, kept.more);
     all.sort_by_key(key);
     all.dedup_by_key(|kept| key(kept));
-    (all, dropped)
+    all
 }
 
 #[cfg(test)]
@@ -127,7 +115,7 @@ mod tests {
     fn run(rule: OutlierRule, messages: &[OutlierCandidate]) -> Vec<(u64, u64)> {
         let mut outliers = Outliers::new(rule);
         messages.iter().for_each(|&message| outliers.offer(message));
-        outliers.finish().0.iter().map(|kept| (kept.seq.0, kept.worth_ns)).collect()
+        outliers.finish().iter().map(|kept| (kept.seq.0, kept.worth_ns)).collect()
     }
 
     #[test]
@@ -144,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_is_bounded_and_says_so() {
+    fn the_list_is_bounded() {
         let mut outliers = Outliers::new(OutlierRule { worst: 1, over_ns: Some(0) });
         let info = allocation_counter::measure(|| {
             for seq in 0..12_000 {
@@ -152,8 +140,8 @@ mod tests {
             }
         });
         assert_eq!(info.count_total, 0);
-        let (all, dropped) = outliers.finish();
-        assert_eq!((all.len(), dropped), (MOST + 1, 2000));
+        let all = outliers.finish();
+        assert_eq!(all.len(), MOST + 1);
         assert_eq!(all.last().map(|kept| kept.seq.0), Some(11_999));
     }
 

@@ -125,10 +125,8 @@ pub struct Recorded {
     pub messages: Messages,
     /// `received`, `lost`, and of RTT or wake-up latency median and maximum over time.
     pub series: Vec<Series>,
-    /// The worst, those over the threshold and the lost ones, in order of sending.
+    /// The worst, and up to 10,000 of those over the threshold and the lost ones, in order of sending.
     pub outliers: Vec<Outlier>,
-    /// Lost ones and those over the threshold that found no room (10,000 are kept).
-    pub outliers_dropped: u64,
     /// RTT in ns.
     pub histogram: Histogram,
     /// Exact moments of RTT in ns.
@@ -374,7 +372,7 @@ impl Recorder {
             log.add("rtt_intended", 0, elapsed_ns, &scheduled.times.intended.histogram);
             log.add("lateness", 0, elapsed_ns, &scheduled.times.lateness.histogram);
         }
-        let (kept, outliers_dropped) = self.outliers.finish();
+        let kept = self.outliers.finish();
         let received = self.moments.count();
         let counts = MessageCounts { sent: received + self.counts.lost, received, ..self.counts };
         let (latency_intended, lateness, schedule) = match self.scheduled {
@@ -395,7 +393,6 @@ impl Recorder {
             messages: Messages { reorder_depth: None, ..counts.messages(self.config.has_header) },
             series: done.series,
             outliers: kept.iter().map(|kept| times.outlier(kept, kept.worth_ns)).collect(),
-            outliers_dropped,
             histogram: done.histogram,
             moments: self.moments,
             hlog: log.text(),

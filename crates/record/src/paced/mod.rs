@@ -432,7 +432,7 @@ impl Paced {
         let reflectors = if several { self.reflectors(first_tick) } else { Vec::new() };
         let mut counts = MessageCounts::default();
         self.peers.iter().for_each(|peer| counts.add(&peer.counts));
-        let (kept, outliers_dropped) = outliers::merged(self.outliers);
+        let kept = outliers::merged(self.outliers);
         let repaired = self.repairs.as_ref().map(|repairs| repairs.by_message()).unwrap_or_default();
         let outliers = kept.iter().map(|kept| {
             let OutlierDetail { peer, one } = &kept.more;
@@ -484,7 +484,6 @@ impl Paced {
             messages: counts.messages(self.config.has_header),
             series,
             outliers,
-            outliers_dropped,
             histogram: self.rtt.histogram,
             moments: self.rtt.moments,
             hlog: Log::new(times.started_ns).text() + &lines,

@@ -289,7 +289,7 @@ fn ingest_never_allocates() {
     let info = allocation_counter::measure(|| samples.chunks(1024).for_each(|batch| together.ingest(batch)));
     assert_eq!(info.count_total, 0);
     assert!(done.messages.received > 290_000 && done.messages.lost > 0 && done.raw_overrun > 0);
-    assert!(done.outliers_dropped > 0 && !done.slow.is_empty());
+    assert!(done.outliers.len() >= 10_000 && !done.slow.is_empty());
 }
 
 fn any_sample() -> impl Strategy<Value = (u64, u64, u32)> {
