@@ -158,9 +158,8 @@ impl Kernels {
         self.open.is_some()
     }
 
-    /// Compares what hosts run with the journal; returns the visit where they came to it unobserved. The same boot as before
-    /// the attempt: the attempt is made again; so it is for a guest's kernel, which ended with its controller. Another boot was
-    /// an attempt.
+    /// Compares what hosts run with the journal; returns the visit where they came to it unobserved. After the same boot, or where
+    /// a guest's kernel ended with its controller, the attempt is made again. Another boot was an attempt.
     pub(crate) fn compare(
         &mut self,
         runs: &BTreeMap<String, MachineFacts>,

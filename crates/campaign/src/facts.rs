@@ -80,8 +80,7 @@ fn substrate<'a>(
 }
 
 /// Compares the hosts of a run with those that it goes on on. Another computer or substrate is an error: its cells would be in
-/// one table with the old ones. Another kernel, command line or operating system is a warning, a line each, but where kernels
-/// are booted.
+/// one table with the old ones. Another kernel, command line or operating system is a warning, but where kernels are booted.
 pub(crate) fn compare(run: &RunDocument, now: &Gathered, boots: bool) -> Result<Vec<String>, CampaignError> {
     if run.substrate != now.substrate {
         return Err(CampaignError::OtherSubstrate { before: run.substrate, now: now.substrate });

@@ -89,8 +89,7 @@ pub trait Hosts: Boot {
 
     fn stop_endpoint(&mut self, host: &str, endpoint: WorkerId) -> Result<(), HostError>;
 
-    /// Measures and waits for the end. `limit`: how long until it counts as hung. `live` gets intervals where the task asks for
-    /// them.
+    /// Measures and waits for the end. `limit`: how long until it counts as hung. `live` gets intervals where the task has them.
     ///
     /// # Errors
     /// [`HostError`]; what was measured before is lost then, because half a cell is none.

@@ -9,9 +9,8 @@
 //! - Plots of one kernel are visited together, and kernels in shuffled order like plots. Each visit of a kernel holds
 //!   `kernels.per_boot` rounds.
 //!
-//! A plot is never visited twice in a row where there are others. The order of plots is drawn anew at each visit of a kernel:
-//! with two plots a difference between first and second would else look like one between kernels. The same plan and seed give
-//! the same order.
+//! A plot is never visited twice in a row where there are others. The order of plots is drawn anew at each visit of a kernel,
+//! or a difference between first and second of two plots would look like one between kernels. Plan and seed give the order.
 
 use model::run::RunStep;
 use model::{Cell, KernelChoice, ModelError, Plan, factor};

@@ -67,9 +67,8 @@ impl Opener {
 }
 
 impl LabHosts {
-    /// Makes the lab where the plan has one, and opens an agent on each host, tried until `patience` is over. Call it on a
-    /// thread that lives as long as the hosts: agents end with it. `note` gets what takes long. Guests of kernels are booted
-    /// when they are entered.
+    /// Makes the lab where the plan has one, and opens an agent on each host, tried until `patience` is over. The calling thread
+    /// must live as long as the hosts: agents end with it. `note` gets what takes long. Guests of kernels are booted on entry.
     pub(crate) fn open(
         plan: &Plan,
         options: &Options,

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-/// Whether only this machine reaches an address: loopback, or one of `lab`. A range is no evidence: 198.18.0.0/15 (RFC 2544) is
-/// used.
+/// Whether only this machine reaches an address: loopback, or one of `lab`. A range is no evidence: real test networks use
+/// 198.18.0.0/15, too (RFC 2544).
 pub(crate) fn is_closed(address: IpAddr, lab: &[IpAddr]) -> bool {
     let address = address.to_canonical();
     address.is_loopback() || lab.contains(&address)

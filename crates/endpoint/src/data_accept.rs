@@ -18,8 +18,7 @@ const REST: Duration = Duration::from_millis(1);
 /// Connections that may wait at once; the oldest makes room.
 const MOST: usize = 64;
 
-/// Waits for `places` connections, each proved by its first `BYTES` bytes; `place`: the index of a proof. `None`: the session
-/// ended.
+/// Waits for `places` connections, each proved by its first `BYTES` bytes; `place`: the index of a proof. `None`: it ended.
 pub(crate) fn accept<const BYTES: usize>(
     listener: &DataListener,
     client: Client,

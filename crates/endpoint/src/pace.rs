@@ -1,5 +1,4 @@
-//! The reflector's loop for messages at a rate: answers those whose number is asked for, and stamps its answers, which are as
-//! long as their messages.
+//! The reflector's loop for messages at a rate: answers those whose number is asked for with a stamped message as long.
 //!
 //! Nothing in the loop is allocated, locked, printed or logged, and no system call is made beside the path's own (and, with
 //! stamps, one a message after the send); the clock is read after each receive and before each send.

@@ -440,9 +440,8 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Whether data may come from an address. A proof names only the port, and a datagram's source can be forged: one from
-    /// another address than the control connection's would make us send to a stranger. The key is no excuse, as it may open
-    /// others' tokens.
+    /// Whether data may come from an address. A proof names only the port, and a datagram's source can be forged: another address
+    /// than the control connection's would make us send to a stranger. Whoever knows the key may read other sessions' tokens.
     pub(crate) fn may_use(self, from: IpAddr) -> bool {
         self.anywhere || from.to_canonical() == self.address.to_canonical()
     }

@@ -70,8 +70,7 @@ impl From<SessionError> for SessionEnd {
 /// Runs a session of an accepted client to its end. Failures are reported to the client only.
 pub(crate) fn run_client(client: PendingClient, shared: &Shared, stop: &Stop) {
     let PendingClient { stream, peer, machine, .. } = client;
-    // Best effort: without them a client that is switched off is noticed later. Unacknowledged data suspends the probes, so it
-    // has a limit.
+    // Best effort, to notice a client that is switched off. Unacknowledged data suspends the probes, so it has a limit.
     let _ = setsockopt(&stream, sockopt::KeepAlive, &true);
     let _ = setsockopt(&stream, sockopt::TcpKeepIdle, &QUIET_S);
     let _ = setsockopt(&stream, sockopt::TcpKeepInterval, &5);

@@ -11,8 +11,7 @@ use trace::Recorder;
 /// How often there is a [`LiveReport`].
 const PERIOD_NS: u64 = 1_000_000_000;
 
-/// What was seen of the process over some time. A message is what a receive call returns; its time is the wait from its arrival
-/// to that.
+/// What was seen of the process over some time. A message is what a receive call returns; its time is the wait until then.
 #[derive(Debug, Clone)]
 pub struct LiveReport {
     /// The late messages and their causes.

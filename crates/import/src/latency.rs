@@ -1,9 +1,8 @@
 //! latency of Xenomai 3 (Cobalt, Mercury): the histogram of `-g FILE`.
 //!
 //! Comments have the test mode, period and priority, and smallest, mean and largest latency in µs, overruns and switches to the
-//! other kernel; lines of `xeno-config --info` may follow. Rows are `CELL.5 COUNT`, with 1 added to each count for gnuplot,
-//! between two rows `CELL 1`. Cells are 1 µs wide; the last (`-H`, 300) takes all that is larger. A latency below 0 counts by
-//! its amount.
+//! other kernel; lines of `xeno-config --info` may follow. Rows are `CELL.5 COUNT`, 1 more than counted (for gnuplot), between
+//! two rows `CELL 1`. Cells are 1 µs wide; the last (`-H`, 300) takes all that is larger. Below 0 the amount counts.
 
 use crate::bins::{Bins, Own};
 use crate::cell::{Thread, Tool, wake_ups};

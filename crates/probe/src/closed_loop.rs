@@ -246,8 +246,7 @@ impl ClosedLoop<'_> {
     }
 }
 
-/// The least time between rounds that keeps an endpoint's limit of messages a second (more would be dropped); 0 where none is
-/// needed.
+/// The least time between rounds that keeps an endpoint's limit of messages a second, as more are dropped; 0 without one.
 fn min_gap_ns(max_rate_pps: u32, pings: u32) -> u64 {
     const BEYOND_REACH: u32 = 1_000_000;
     if max_rate_pps >= BEYOND_REACH {

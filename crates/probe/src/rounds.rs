@@ -1,8 +1,7 @@
 //! The measured loop: rounds of pings and pongs over any path, one sample a round.
 //!
 //! Between [`Rounds::batch`]'s first and last line nothing is allocated, locked, printed or logged, and no system call is made
-//! beside the path's own and the gap's sleep. The clock is read directly before the first send and directly after the last
-//! receive.
+//! beside the path's own and the gap's sleep. The clock is read right before the first send and right after the last receive.
 
 use crate::driver::PassEnd;
 use crate::framing::Framing;
@@ -371,8 +370,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// After a loss at a size without numbers: waits until a whole time-out was silent, lest the answer is taken for the next
-    /// one's.
+    /// After a loss at a size without numbers: waits for a whole time-out of silence, lest its answer is taken for the next one's.
     #[cold]
     fn wait_for_silence<P: Path>(&mut self, path: &mut P) -> Result<(), PassEnd> {
         for _ in 0..MOST_DRAINS {

@@ -1,7 +1,6 @@
 //! Captured packets of a reliable multicast to what became of each number: gaps, requests (NAK), their confirmations (NCF),
 //! repairs (RDATA) and the times between them, by the capture's own clock. Numbers have 32 bits and wrap around (RFC 3208).
-//! Copies, gaps and intervals are counted at each point (`captured`); times of requests and repairs are those of the earliest
-//! sight at any point.
+//! Copies, gaps and intervals are counted at each point (`captured`); times are those of the earliest sight at any point.
 
 mod parity;
 

@@ -270,9 +270,8 @@ fn some_of(names: &[&str]) -> Option<String> {
     }
 }
 
-/// Whether messages left when the schedule wanted them to. One half an interval late is nearer to the next one's time: what was
-/// measured is another schedule. Not the latency is compared with, as a sleeping sender in time may be as late as a fast round
-/// trip.
+/// Whether messages left when the schedule wanted them to. One half an interval late is nearer to the next one's time: another
+/// schedule was measured. The latency is no yardstick: a sleeping sender in time is as late as a fast round trip takes.
 fn schedule(evidence: &Evidence<'_>) -> Vec<Finding> {
     let found = match evidence.pace() {
         Some(figures) => pace::schedule(evidence, figures),

@@ -120,9 +120,8 @@ pub(crate) struct Span {
 }
 
 impl Grid {
-    /// The table as text no wider than `total` columns, where its key columns and the widest other one fit: empty columns are
-    /// left out, words are wrapped between, then within them, and a table still too wide is continued below with its key
-    /// columns.
+    /// The table as text no wider than `total` columns, where its key columns and the widest other one fit: without empty columns,
+    /// words wrapped between, then within them, and continued below with its key columns where it is still too wide.
     pub fn text(&self, total: usize) -> String {
         let mut whole = self.clone();
         whole.drop_empty();

@@ -1,9 +1,8 @@
 //! sfnt-pingpong's own columns, for scripts made for its output: integer nanoseconds led by tabs, below header lines that begin
 //! with `#`; of `pace` those of sfnt-stream.
 //!
-//! Different from sfnt-stream: latency is the whole round trip, as the header says; `sendjit` is lateness of all messages.
-//! Different from sfnt-pingpong: figures are rounded, mean and standard deviation come from exact sums, and halving follows the
-//! statistics.
+//! Different from sfnt-stream: latency is the whole round trip, as the header says; `sendjit` is lateness of all messages. From
+//! sfnt-pingpong: figures are rounded, mean and standard deviation are of exact sums, and halving follows the statistics.
 
 use crate::units::plain;
 use digest::cells::merged;

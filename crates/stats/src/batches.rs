@@ -374,8 +374,7 @@ enum Relative {
     Value(f64),
 }
 
-/// The wider half width of the interval of the median's rank, from the shares at the levels below and above; `None` where
-/// neither divides the values.
+/// The wider half width of the interval of the median's rank, from the shares at two levels; `None`: neither divides values.
 fn widest(shares: [Spreads; 2]) -> Result<Option<Relative>, NoInterval> {
     let mut widest: Option<f64> = None;
     for spreads in shares.iter().filter(|spreads| TELLING.contains(&spreads.single.mean)) {

@@ -21,9 +21,8 @@ pub struct Bucket {
     pub count: u64,
 }
 
-/// Counts of times in ns by bucket; a bucket is at most a thousandth of its value wide. [`Histogram::new`] takes and touches
-/// all memory (270 KB); recording and merging do not allocate. Layout, recording and encoding are those of `hdrhistogram`;
-/// reading is our own.
+/// Counts of times in ns by bucket, at most a thousandth of its value wide. [`Histogram::new`] takes and touches all memory
+/// (270 KB); recording and merging do not allocate. Layout, recording and encoding are those of `hdrhistogram`.
 ///
 /// **Quantile rule**: nearest rank (Hyndman and Fan's type 1): of n values the q-quantile is the ⌈q·n⌉-th smallest, given as
 /// the largest value of its bucket, and never more than the largest recorded.
@@ -227,8 +226,7 @@ impl Histogram {
         })
     }
 
-    /// What an open loop would have seen, by HdrHistogram's rule: each value v counts for itself and for v - i, v - 2i … down to i
-    /// (`interval_ns`).
+    /// What an open loop would have seen, by HdrHistogram's rule: v counts for v, v - i, v - 2i … down to i (`interval_ns`).
     pub fn corrected(&self, interval_ns: u64) -> Corrected {
         let buckets = self.iter_recorded().map(|bucket| (bucket.high_ns.min(self.max), bucket.count)).collect();
         Corrected { buckets, interval_ns: interval_ns.max(1) }

@@ -6,9 +6,8 @@
 //! "Permutation P-values should never be zero", 2010, for the one that is added to both counts of a random sample of dealings.)
 //!
 //! The figures of one set of repetitions move together. The step-down maxT method deals the labels of whole repetitions, looks
-//! at all quantities of each dealing, and asks how often the largest lies as far apart as what was measured (P. H. Westfall and
-//! S. S. Young, Resampling-Based Multiple Testing, 1993, algorithm 4.1): the chance of even one false finding stays below the
-//! level.
+//! at all quantities of each dealing, and asks how often the largest lies as far apart as was measured (P. H. Westfall and S. S.
+//! Young, Resampling-Based Multiple Testing, 1993, algorithm 4.1): the chance of one false finding stays below the level.
 
 use crate::SplitMix64;
 
@@ -23,8 +22,7 @@ pub const LEVEL: f64 = 0.05;
 /// The outcome of [`joint_permutation_test`], one entry a quantity, in the order given.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Joint {
-    /// The p of each quantity by itself: the share of dealings as far apart, in either direction; never 0; 1 where all are the
-    /// same.
+    /// The p of each quantity by itself: the share of dealings as far apart, in either direction; never 0; 1 of equal figures.
     pub p: Vec<f64>,
     /// The same, corrected for all quantities.
     pub corrected: Vec<f64>,

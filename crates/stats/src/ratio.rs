@@ -47,8 +47,7 @@ impl fmt::Display for Ratio {
 }
 
 /// The typical ratio of paired figures with its 95 % bounds: the Hodges-Lehmann estimate on logarithms with the interval of the
-/// signed-rank test (Hollander & Wolfe, Nonparametric Statistical Methods, 3.2 and 3.3, normal approximation); of fewer than 6
-/// pairs their range.
+/// signed-rank test (Hollander & Wolfe, Nonparametric Statistical Methods, 3.2, 3.3, normal approximation); below 6 pairs range.
 pub fn ratio(first: &[f64], second: &[f64]) -> Ratio {
     let logs: Vec<f64> = first.iter().zip(second).map(|(a, b)| (a / b).ln()).collect();
     let count = logs.len();

@@ -89,8 +89,7 @@ pub fn is_throttling_stall(duration_ns: u64) -> bool {
     THROTTLED_NS.contains(&duration_ns)
 }
 
-/// Finds periodic stalls in slow messages, (send time, duration) in ns in any order; the known ones first. Random outliers are
-/// none.
+/// Finds periodic stalls in slow messages, (send time, duration) in ns in any order; known ones first, random ones never.
 pub fn find(slow: &[(u64, u64)]) -> Vec<Stall> {
     let mut left = slow.to_vec();
     left.sort_unstable();

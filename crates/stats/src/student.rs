@@ -19,8 +19,7 @@ fn ln_gamma(x: f64) -> f64 {
     shift + (z - 0.5) * z.ln() - z + 0.5 * std::f64::consts::TAU.ln() + series
 }
 
-/// The regularised incomplete beta function I_x(a, b), by its continued fraction (modified Lentz), in the form that converges
-/// faster.
+/// The regularised incomplete beta function I_x(a, b), by the faster form of its continued fraction (modified Lentz).
 fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;

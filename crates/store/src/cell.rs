@@ -68,8 +68,7 @@ pub(crate) fn path(run: &Path, index: u32, suffix: &str) -> PathBuf {
 }
 
 /// Writes all files of a cell, the result document last, and waits until they are on disk. Raw samples and captures are given
-/// up where all do not find room, which the verdict says then: what it gives back. `done` is called when the files are there,
-/// and may fail, too.
+/// up where all do not fit, which the verdict says then: what it gives back. `done` is called last, and may fail, too.
 pub(crate) fn write(
     cells: &Folder,
     index: u32,

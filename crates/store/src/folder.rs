@@ -1,6 +1,5 @@
-//! The folders of a run and whole files in them, complete or not there at all, also after a kill or a power cut. Somebody else
-//! may change them meanwhile, so a folder is opened once, used by its descriptor, and nothing in it is written through a
-//! symbolic link.
+//! The folders of a run and whole files in them, complete or not there at all, also after a kill or a power cut. Others may
+//! change them meanwhile: a folder is opened once, used by its descriptor, and no symbolic link in it is written through.
 
 use crate::StoreError;
 #[cfg(feature = "raw")]

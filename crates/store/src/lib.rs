@@ -22,9 +22,8 @@
 //! `{"host":"initiator","at_ns":0,"interval_ns":1000000000,"received":41234,"rtt_max_ns":61000}`. `at_ns` counts from the
 //! first timed message; a quantity that was not counted in an interval is null, one that ended earlier is absent.
 //!
-//! A cell counts as done only when its files are on disk and its `done` line is fsynced. A kill at any moment leaves at most a
-//! torn last journal line and incomplete files of the cell in flight. This crate reads no clock, prints nothing and never
-//! overwrites a run.
+//! A cell counts as done only when its files are on disk and its `done` line is fsynced. A kill leaves at most a torn last
+//! journal line and incomplete files of the cell in flight. This crate reads no clock, prints nothing, overwrites no run.
 
 #![expect(missing_docs, reason = "what has no comment is what its name says")]
 

@@ -132,9 +132,8 @@ impl RunDir {
         self.journal.append(line)
     }
 
-    /// Writes the files of a cell, waits until they are on disk, and only then writes its `Done` line. `utc_ns`: wall clock
-    /// since 1970. Raw samples are left out where the disk has no room, which the stored verdict says, with the finding that
-    /// comes back.
+    /// Writes the files of a cell, waits until they are on disk, and then writes its `Done` line. `utc_ns`: wall clock since 1970.
+    /// Raw samples are left out where the disk has no room, which the stored verdict says, with the finding that comes back.
     ///
     /// # Errors
     /// [`StoreError::DiskFull`], [`StoreError::Write`], [`StoreError::Encode`]; the cell is not done then.

@@ -79,8 +79,7 @@ impl MetricComparison {
         }
     }
 
-    /// An interval of one repetition a side from its batches: how steady each was, not how far another one would lie. Whether
-    /// it has one.
+    /// An interval of one repetition a side from its batches: how steady each was, no more. Whether it has one.
     pub(super) fn over_batches(&mut self, within: [[f64; 2]; 2]) -> bool {
         let can = self.by_ratio && within.iter().all(|[low, _]| *low > 0.0);
         if can {

@@ -1,6 +1,5 @@
-//! Which cells are on the two sides, and which belong together: those that agree in every factor that both sides share. A
-//! factor with one value on each side is what is compared. Probe, protocol, size and rate are mixed only where both sides name
-//! them.
+//! Which cells are on the two sides, and which belong together: those that agree in every factor that both sides share. What
+//! has one value on each side is compared. Probe, protocol, size and rate are mixed only where both sides name them.
 
 use super::{CompareError, Sample};
 use crate::cells::{self, Key};

@@ -1,8 +1,7 @@
 //! The measured loops: a sender and a receiver, on a thread each, or both in one thread that spins.
 //!
 //! Between their first and last lines nothing is allocated, locked, printed or logged, and no system call is made beside the
-//! path's own and the sleep until a message's time. They judge nothing: two rings take all to the counting thread
-//! ([`super::in_flight`]).
+//! path's own and the sleep until a message's time. Two rings take all to the counting thread ([`super::in_flight`]).
 
 use super::loop_clock::LoopClock;
 use super::ring::Producer;

@@ -87,8 +87,7 @@ impl Engine for OpenLoop<'_> {
     fn run(&mut self, pass: Pass, observers: &mut dyn PassObserver) -> Result<Option<PassDone>, ProbeError> {
         let spec = &self.task.spec;
         let warm_up_ns = u64::from(spec.warmup.time_ms) * 1_000_000;
-        // The same at an even rate, untimed, for the warm-up's time: resolves addresses, warms caches, asks for the reflectors'
-        // clocks.
+        // The same at an even rate, untimed, for the warm-up's time: addresses are resolved, caches warm, the far clocks known.
         let (warm, warm_reports) = self.phase(
             pass,
             Schedule::even(rate_of(pass), warm_up_ns, u64::MAX),

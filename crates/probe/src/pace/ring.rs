@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[repr(align(128))]
 struct CacheLine(AtomicU64);
 
-/// An entry is `W` words, written and read with relaxed atomics (plain moves here); the count, stored last with release,
-/// publishes it.
+/// An entry is `W` words, written and read with relaxed atomics (plain moves); the count, stored last, publishes it.
 #[derive(Debug)]
 pub(crate) struct Ring<const W: usize> {
     slots: Box<[[AtomicU64; W]]>,

@@ -1,6 +1,5 @@
 //! A UDP ping-pong with a session of its own: what a small message experiences without the stream, then beside it. A round each
-//! millisecond at most, on whatever CPU the kernel chooses; it waits for each answer, as an application with one question at a
-//! time.
+//! millisecond at most, on any CPU; it waits for each answer, as an application with one question at a time.
 
 use crate::pace::ring::{Producer, Ring};
 use crate::peer::SHOW;

@@ -1,8 +1,7 @@
 //! One-way times between two clocks, from an estimate of how far one is ahead of the other ([`super::offset`]).
 //!
-//! Messages wait for a stretch of some seconds until a line is laid through its fastest exchanges. What the line is laid
-//! through may be the stamps of the kernel or the NIC, which bound the offset closer, while the figures are of the
-//! application's times.
+//! Messages wait for a stretch of some seconds until a line is laid through its fastest exchanges. That may be of stamps of the
+//! kernel or the NIC, which bound the offset closer, while the figures are of the application's times.
 
 use super::offset::{Anchor, OffsetFit, WORST_DRIFT};
 use super::signed::SignedDistribution;

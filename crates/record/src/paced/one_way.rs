@@ -1,6 +1,5 @@
-//! One-way times of one reflector from the stamps in its answers. Where its clock is another, two estimates may run side by
-//! side: over the application's ticks of both ends, and over stamps of the kernel or the NIC in wall-clock times. The closer
-//! bound decides.
+//! One-way times of one reflector from the stamps in its answers. Where its clock is another, two estimates run side by side,
+//! over the application's ticks and over stamps of the kernel or the NIC in wall-clock times; the closer bound decides.
 
 use super::config::PeerClock;
 use super::estimate::{Estimate, Exchange};

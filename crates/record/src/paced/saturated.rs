@@ -1,8 +1,7 @@
 //! What could not keep up with a rate: a pure function of what both ends counted.
 //!
 //! The sender stays behind its schedule, more and more; or more than one answer in a hundred is missing and a full buffer, a
-//! limit, a slower link, or hardly more answers than at the rate before explain it. Loss that nothing explains is a finding of
-//! its own.
+//! limit, a slower link, or hardly more answers than at a lower rate explain it. Unexplained loss is a finding of its own.
 
 use super::figures::PaceFigures;
 use crate::Recorded;

@@ -1,6 +1,5 @@
 //! The first screen: what was measured, the few figures that matter, at most five sentences (effects with intervals, what is
-//! known of the cause, how far to trust them), and commands to go on with. Figures are the cells' and the comparisons'; nothing
-//! is computed.
+//! known of the cause, how far to trust them), and commands to go on with. Nothing is computed here.
 
 mod cause;
 mod effect;
