@@ -43,12 +43,12 @@ pub struct Object {
 }
 
 impl Object {
-    /// Loads maps, with so many entries where it says so, and attaches every program to the tracepoint of its own name. A program that
-    /// this kernel does not take is left out.
+    /// Loads maps, with so many entries where it says so, and attaches every program that is used to the tracepoint of its own name. One
+    /// that this kernel does not take is left out.
     ///
     /// # Errors
     /// Nothing could be loaded or attached.
-    pub fn load(object: &[u8], entries: &[(&str, u32)]) -> Result<Self, BpfError> {
+    pub fn load(object: &[u8], entries: &[(&str, u32)], unused: &[&str]) -> Result<Self, BpfError> {
         let types = Btf::from_sys_fs().map_err(BpfError::NoTypes)?;
         let mut loader = EbpfLoader::new();
         loader.btf(Some(&types));
@@ -56,7 +56,8 @@ impl Object {
             loader.map_max_entries(map, *entries);
         }
         let mut ebpf = loader.load(object).map_err(BpfError::Maps)?;
-        let names: Vec<String> = ebpf.programs().map(|(name, _)| name.to_owned()).collect();
+        let names: Vec<String> =
+            ebpf.programs().map(|(name, _)| name.to_owned()).filter(|name| !unused.contains(&name.as_str())).collect();
         let mut missing = Vec::new();
         for name in &names {
             let attached = attach(&mut ebpf, name, &types);

@@ -57,6 +57,14 @@ impl Mapping {
         self.word(at / 8).store(value, Ordering::Release);
     }
 
+    /// Writes that word where it is 0; whether it was.
+    ///
+    /// # Panics
+    /// It is outside of the mapping.
+    pub fn claim(&self, at: usize, value: u64) -> bool {
+        self.word(at / 8).compare_exchange(0, value, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
     /// The bytes from byte `at` on, which is a multiple of 8. Words that are written meanwhile are old or new each.
     ///
     /// # Panics

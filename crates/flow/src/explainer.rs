@@ -9,6 +9,7 @@ use explain::{Explained, Side, Stay, Timeline, Usual, explain_stay, join};
 use model::result::Outlier;
 use model::worker::Measured;
 use model::{Cause, EndSpec, ExplainOver, ExplainedStay, Explanation, FarStays, LatencyKind, Policy, Receive};
+use net::{CallObserver, ObservedCalls};
 use nix::sys::socket::{SockaddrStorage, getsockname};
 use stats::Histogram;
 use std::cell::Cell;
@@ -19,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use trace::recorder::BEHIND_NS;
-use trace::{Recorder, Subject};
+use trace::{Calls, Recorder, Subject};
 use wire::StopReport;
 
 /// How often what was recorded is read. The ring of a CPU holds 0.2 s at 170,000 events a second.
@@ -80,6 +81,25 @@ pub(crate) struct Collector {
     /// Of the thread, once it runs.
     id: Arc<AtomicI32>,
     thread: Option<JoinHandle<Collected>>,
+    /// Stamps the calls of the threads that measure.
+    calls: Option<ObservedCalls>,
+}
+
+/// Stamps the calls on one descriptor.
+struct CallsOn(RawFd, Calls);
+
+impl CallObserver for CallsOn {
+    fn sends(&self, fd: RawFd, message: &[u8]) {
+        if fd == self.0 {
+            self.1.sends(message);
+        }
+    }
+
+    fn received(&self, fd: RawFd, message: &[u8]) {
+        if fd == self.0 {
+            self.1.received(message);
+        }
+    }
 }
 
 /// Whether this process records.
@@ -115,22 +135,28 @@ impl Collector {
         late: Late,
         (policy, cpu, spins): (Policy, Option<u32>, bool),
     ) -> Result<Self, String> {
-        let subject = match side {
-            Side::Timer => Subject { descriptor: trace::recorder::SLEEPS, ..Subject::default() },
-            _ => {
-                let descriptor = socket.ok_or("the recorder follows one socket, and no stream of messages, nor PGM")?;
-                let carried = host::stack::carried(&[descriptor]).unwrap_or_default();
-                if let Some(other) = carried.iter().find(|one| one.by != "kernel") {
-                    return Err(format!("messages go past the kernel, by {}", other.by));
-                }
-                Subject { descriptor, port: port(descriptor), far: side == Side::Far }
+        let of_messages = || {
+            let socket = socket.ok_or("the recorder follows one socket, and no stream of messages, nor PGM")?;
+            let carried = host::stack::carried(&[socket]).unwrap_or_default();
+            match carried.iter().find(|one| one.by != "kernel") {
+                Some(other) => Err(format!("messages go past the kernel, by {}", other.by)),
+                None => Ok(socket),
             }
+        };
+        let (subject, descriptor) = match side {
+            Side::Timer => (Subject::Sleeps, None),
+            Side::Near => of_messages().map(|socket| (Subject::Near(port(socket)), Some(socket)))?,
+            Side::Far => of_messages().map(|socket| (Subject::Far(port(socket)), Some(socket)))?,
         };
         let only = OnlyRecording::begin()?;
         let recorder = Recorder::start(&subject).map_err(|error| error.to_string())?;
+        let calls = descriptor.map(|descriptor| Ok(Arc::new(CallsOn(descriptor, recorder.calls()?)))).transpose();
+        let calls = calls.map_err(|error: trace::TraceError| error.to_string())?;
         let mut collecting = Collecting::new(side, late, policy, recorder);
         collecting.spins = spins;
-        Self::spawn(collecting, cpu, only, |_| {})
+        let mut collector = Self::spawn(collecting, cpu, only, |_| {})?;
+        collector.calls = calls.map(|calls| ObservedCalls::by(calls));
+        Ok(collector)
     }
 
     /// `watch` sees what is collected before each step.
@@ -163,11 +189,12 @@ impl Collector {
         };
         let named = std::thread::Builder::new().name(TRACER.to_owned());
         let thread = named.spawn(work).map_err(|error| format!("starting the thread that explains failed: {error}"))?;
-        Ok(Self { over, id, thread: Some(thread) })
+        Ok(Self { over, id, thread: Some(thread), calls: None })
     }
 
     pub(crate) fn finish(mut self) -> Result<Collected, String> {
         self.over.store(true, Ordering::Release);
+        self.calls = None;
         let id = self.id.load(Ordering::Acquire);
         if id != 0 {
             // The other end may spin on that CPU until this one has its result; this one's is free.

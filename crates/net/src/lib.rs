@@ -31,6 +31,7 @@ mod address;
 mod batch;
 mod bound;
 pub mod bulk;
+mod calls;
 pub mod capture;
 mod control;
 pub mod duplex;
@@ -61,6 +62,7 @@ pub mod transaction;
 mod transport;
 mod wait;
 
+pub use calls::{CallObserver, ObservedCalls};
 pub use duplex::{Arrival, DuplexVisitor, Inbox, Message, Outbox, with_duplex};
 pub use error::NetError;
 pub use fallback::Fallback;

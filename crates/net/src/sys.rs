@@ -1,5 +1,6 @@
 //! The calls that need `unsafe`, each wrapped once. Hot ones are inlined and add nothing to the libc call.
 
+use crate::calls;
 use libc::{c_int, c_void, socklen_t};
 use nix::fcntl::OFlag;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType};
@@ -20,6 +21,7 @@ pub(crate) fn last() -> io::Error {
 
 #[inline]
 pub(crate) fn send(fd: RawFd, message: &[u8], flags: c_int) -> isize {
+    calls::sends(fd, message);
     // SAFETY: the pointer and length describe `message`, which lives through the call.
     unsafe { libc::send(fd, message.as_ptr().cast::<c_void>(), message.len(), flags) }
 }
@@ -27,7 +29,9 @@ pub(crate) fn send(fd: RawFd, message: &[u8], flags: c_int) -> isize {
 #[inline]
 pub(crate) fn recv(fd: RawFd, buffer: &mut [u8], flags: c_int) -> isize {
     // SAFETY: pointer and length describe `buffer`, not shared. Also with MSG_TRUNC the kernel stays within it.
-    unsafe { libc::recv(fd, buffer.as_mut_ptr().cast::<c_void>(), buffer.len(), flags) }
+    let result = unsafe { libc::recv(fd, buffer.as_mut_ptr().cast::<c_void>(), buffer.len(), flags) };
+    calls::received(fd, buffer, result);
+    result
 }
 
 /// sendto(2) with an address in kernel form.
@@ -35,6 +39,7 @@ pub(crate) fn recv(fd: RawFd, buffer: &mut [u8], flags: c_int) -> isize {
 pub(crate) fn sendto(fd: RawFd, message: &[u8], flags: c_int, to: &[u8]) -> isize {
     #[expect(clippy::cast_possible_truncation, reason = "an address has at most 28 bytes")]
     let length = to.len() as socklen_t;
+    calls::sends(fd, message);
     // SAFETY: both pointer and length pairs describe slices that live through the call. The kernel copies the address
     // bytes, so their alignment does not matter; preloaded stacks get it from an 8-byte aligned struct anyway.
     unsafe {
@@ -56,7 +61,7 @@ pub(crate) fn recvfrom(fd: RawFd, buffer: &mut [u8], flags: c_int, from: &mut [u
     let room = from.len() as socklen_t;
     *length = room;
     // SAFETY: as in `recv`; `from` is writable for the length that is passed, and `length` is a valid, exclusive place.
-    unsafe {
+    let result = unsafe {
         libc::recvfrom(
             fd,
             buffer.as_mut_ptr().cast::<c_void>(),
@@ -65,17 +70,22 @@ pub(crate) fn recvfrom(fd: RawFd, buffer: &mut [u8], flags: c_int, from: &mut [u
             from.as_mut_ptr().cast::<libc::sockaddr>(),
             length,
         )
-    }
+    };
+    calls::received(fd, buffer, result);
+    result
 }
 
 #[inline]
 pub(crate) fn read(fd: RawFd, buffer: &mut [u8]) -> isize {
     // SAFETY: the pointer and length describe `buffer`, which lives through the call and is not shared.
-    unsafe { libc::read(fd, buffer.as_mut_ptr().cast::<c_void>(), buffer.len()) }
+    let result = unsafe { libc::read(fd, buffer.as_mut_ptr().cast::<c_void>(), buffer.len()) };
+    calls::received(fd, buffer, result);
+    result
 }
 
 #[inline]
 pub(crate) fn write(fd: RawFd, message: &[u8]) -> isize {
+    calls::sends(fd, message);
     // SAFETY: the pointer and length describe `message`, which lives through the call.
     unsafe { libc::write(fd, message.as_ptr().cast::<c_void>(), message.len()) }
 }
@@ -311,7 +321,10 @@ pub(crate) fn recvmsg_from(
     from: &mut crate::address::RawAddress,
     stamp: &mut crate::control::Pair,
 ) -> isize {
-    receive_message(fd, buffer, flags, Some(from.room()), |level, kind, data| stamp.read(level, kind, data))
+    let result =
+        receive_message(fd, buffer, flags, Some(from.room()), |level, kind, data| stamp.read(level, kind, data));
+    calls::received(fd, buffer, result);
+    result
 }
 
 /// recvmsg(2) from the error queue (MSG_ERRQUEUE): times and message number of a sent stamp; the message is dropped.

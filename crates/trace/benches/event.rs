@@ -10,7 +10,6 @@ use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use std::error::Error;
 use std::net::UdpSocket;
-use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use windhover_trace::{Recorder, Subject};
@@ -69,7 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     });
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     let port = socket.local_addr()?.port();
-    let subject = Subject { descriptor: socket.as_raw_fd(), port, far: false };
+    let subject = Subject::Near(port);
     let mut costs = Vec::new();
     for _ in 0..ROUNDS {
         let (idle_ns, _) = measure(ask, cpu16, None)?;

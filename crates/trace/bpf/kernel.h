@@ -27,10 +27,9 @@ struct irqaction {
 	const char *name;
 } KERNEL;
 
-struct sk_buff {
-	unsigned char *head;
-	unsigned char *data;
-	u16 network_header;
+struct sock_common {
+	u16 skc_num;
+	u16 skc_family;
 } KERNEL;
 
 struct sk_buff_head {
@@ -38,9 +37,17 @@ struct sk_buff_head {
 } KERNEL;
 
 struct sock {
+	struct sock_common __sk_common;
 	u16 sk_type;
 	u16 sk_protocol;
 	struct sk_buff_head sk_receive_queue;
+} KERNEL;
+
+struct sk_buff {
+	struct sock *sk;
+	unsigned char *head;
+	unsigned char *data;
+	u16 network_header;
 } KERNEL;
 
 struct tcp_sock {
@@ -58,17 +65,7 @@ struct pt_regs {
 	unsigned long dx;
 } KERNEL;
 
-struct iovec {
-	void *iov_base;
-};
-
 struct timespec64 {
 	long long tv_sec;
 	long tv_nsec;
-};
-
-struct user_msghdr {
-	void *msg_name;
-	int msg_namelen;
-	struct iovec *msg_iov;
 };

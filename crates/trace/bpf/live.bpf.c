@@ -6,9 +6,9 @@
  * came (sk_data_ready), and the socket layer that a call returns data (sock_recv_length). Both are there since Linux 6.3.
  */
 #define LIVE
-#define THREADS LRU_HASH
 #include "recorder.bpf.c"
 
+static long (*const map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static long (*const map_delete)(void *map, const void *key) = (void *)3;
 
 #define SOCKETS 16384u
@@ -42,12 +42,25 @@ struct wh_datagram {
 struct { uint(type, LRU_HASH); u64 *key; struct wh_socket *value; uint(max_entries, SOCKETS); } sockets SEC(".maps");
 struct { uint(type, LRU_HASH); struct wh_datagram *key; struct wh_arrival *value; uint(max_entries, ARRIVALS); } arrivals SEC(".maps");
 
+/* User space gives it more places. */
+struct { uint(type, LRU_HASH); u32 *key; struct wh_thread *value; uint(max_entries, 256); } threads SEC(".maps");
+
+INLINE struct wh_thread *thread_at(u32 tid, int claims)
+{
+	struct wh_thread *thread = map_lookup(&threads, &tid);
+	struct wh_thread none = {};
+	if (thread || !claims)
+		return thread;
+	map_update(&threads, &tid, &none, 0);
+	return map_lookup(&threads, &tid);
+}
+
 INLINE struct wh_thread *woken_thread(struct task_struct *task)
 {
 	struct wh_state *of = measured();
 	if (!of || task->tgid != (s32)of->tgid)
 		return 0;
-	return measured_thread(task->pid);
+	return thread_at(task->pid, 1);
 }
 
 /* A thread that sleeps for something else is woken by something else, whatever data it takes later. */

@@ -10,13 +10,11 @@
 #define SEC(name) __attribute__((section(name), used))
 #define INLINE static inline __attribute__((always_inline))
 #define ARRAY 2
-#define HASH 1
 #define LRU_HASH 9
 #define MAPPED 1024
 #define uint(name, value) int (*name)[value]
 
 static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
-static long (*const map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static u64 (*const now_ns)(void) = (void *)5;
 static u32 (*const cpu_id)(void) = (void *)8;
 static u64 (*const pid_tgid)(void) = (void *)14;
@@ -32,6 +30,8 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define MESSAGES 65536u
 #define VECTORS 5
 #define SOFTIRQS 10
+/* Places where a thread is looked for. */
+#define TRIES 4
 
 enum { SWITCH = 1, WAKING, HARDIRQ, VECTOR, SOFTIRQ, RAN = 7, MIGRATED, PAGE_FAULT };
 /* Bits of a task's state. */
@@ -75,16 +75,18 @@ struct wh_message {
 };
 
 struct wh_state {
-	/* What is measured: the process, the local port of its data socket, the descriptor; -1: sleeps until a time, not messages. */
+	/* What is measured: the process, and the local port of its data socket. */
 	u32 tgid;
 	u32 port;
-	s32 descriptor;
 	/* Whether a message is over when it is sent rather than when its receive call has returned. */
-	u32 far;
+	u64 far;
+	u64 tag;
+	/* What is written for each message has other cache lines than what is only read. */
+	u64 unused[5];
 	/* Numbers of messages that are over. */
 	u64 over;
-	u64 tag;
 	u64 done[MESSAGES];
+	u64 unused_too[7];
 	/* Of a stream: the message that was sent last, of sleeps how many ended, and when data came that no call has returned yet. */
 	u64 sent_seq;
 	u64 raised_ns;
@@ -93,21 +95,15 @@ struct wh_state {
 };
 
 struct wh_thread {
-	u64 send_ns;
 	u64 woken_ns;
 	u64 running_ns;
-	/* Of the message; of a sleep the time that it lasts until. */
-	u64 buffer;
-	u16 send_cpu;
 	u16 woken_cpu;
 	u16 running_cpu;
-	u16 receives;
-	/* The last wake-up that a call returned from. */
-	u64 last_woken_ns;
-	u64 last_running_ns;
-	u16 last_woken_cpu;
-	u16 last_running_cpu;
-	u32 unused;
+	u32 tid;
+	/* Of a sleep: the time that it lasts until. */
+	u64 until_ns;
+	/* The last wake-up that a call returned from (recorder.rs). */
+	u64 last[4];
 };
 
 struct { uint(type, ARRAY); u32 *key; struct wh_cpu *value; uint(max_entries, 64); uint(map_flags, MAPPED); } cpus SEC(".maps");
@@ -115,9 +111,9 @@ struct { uint(type, ARRAY); u32 *key; struct wh_message *value; uint(max_entries
 struct { uint(type, ARRAY); u32 *key; struct wh_state *value; uint(max_entries, 1); uint(map_flags, MAPPED); } state SEC(".maps");
 /* live.bpf.c includes this file: it follows all threads of a process, and has stages of its own. */
 #ifndef LIVE
-#define THREADS HASH
+#define THREADS 256u
+struct { uint(type, ARRAY); u32 *key; struct wh_thread *value; uint(max_entries, THREADS); uint(map_flags, MAPPED); } threads SEC(".maps");
 #endif
-struct { uint(type, THREADS); u32 *key; struct wh_thread *value; uint(max_entries, 256); } threads SEC(".maps");
 
 INLINE struct wh_cpu *this_cpu(u16 *cpu)
 {
@@ -250,21 +246,12 @@ SEC("tp_btf/softirq_exit") int softirq_exit(u64 *ctx)
 
 /* Tasks */
 
-/* Of a measured thread. */
+/* Of a measured thread; of a new one from here on where it is to be claimed. */
+INLINE struct wh_thread *thread_at(u32 tid, int claims);
+
 INLINE struct wh_thread *thread_of(u32 tid)
 {
-	return map_lookup(&threads, &tid);
-}
-
-/* Of this thread, which is a measured one from here on. */
-INLINE struct wh_thread *measured_thread(u32 tid)
-{
-	struct wh_thread *thread = thread_of(tid);
-	if (thread)
-		return thread;
-	struct wh_thread none = {};
-	map_update(&threads, &tid, &none, 0);
-	return thread_of(tid);
+	return thread_at(tid, 0);
 }
 
 #ifdef LIVE
@@ -279,6 +266,25 @@ INLINE struct wh_thread *woken_thread(struct task_struct *task)
 INLINE int is_woken_by_message(struct wh_cpu *lane, u64 now)
 {
 	return 1;
+}
+
+/* A thread has the place of its id, or one of the next where another has that. A lookup by hash costs more than the event. */
+INLINE struct wh_thread *thread_at(u32 tid, int claims)
+{
+	for (u32 next = 0; tid && next < TRIES; next++) {
+		u32 place = (tid + next) & (THREADS - 1);
+		struct wh_thread *thread = map_lookup(&threads, &place);
+		if (!thread)
+			return 0;
+		u32 found = thread->tid;
+		if (!found && claims)
+			found = __sync_val_compare_and_swap(&thread->tid, 0, tid) ?: tid;
+		if (found == tid)
+			return thread;
+		if (!found)
+			return 0;
+	}
+	return 0;
 }
 #endif
 
@@ -410,25 +416,35 @@ struct wh_head {
 	u64 tag;
 };
 
+/* How most frames begin, read at once: each read costs as much as a program. */
+struct wh_frame {
+	u32 unused;
+	u8 ip[20];
+	u16 ports[2];
+	u32 length_checksum;
+	struct wh_head head;
+};
+
+enum { INET = 2, INET6 = 10 };
 enum { NO_MESSAGE, NUMBERED, NUMBERED_LATER };
 
 /* The number of the message in a frame of the measured port. The data of a stream lies in pages that cannot be read here: a frame out
  * belongs to the send call before it, as the answer does; a request has its number once the receive call returns. */
 INLINE int in_frame(struct wh_state *measured, struct sk_buff *skb, int outwards, u64 *seq)
 {
-	u8 ip[40];
-	u16 ports[2];
-	struct wh_head head;
+	struct wh_frame frame;
 	/* What is received has its network header where its data begins: the offset is set only later. */
 	const unsigned char *at = outwards ? skb->head + skb->network_header : skb->data;
-	if (read_kernel(ip, sizeof(ip), at))
+	if (read_kernel(frame.ip, sizeof(frame) - sizeof(frame.unused), at))
 		return NO_MESSAGE;
-	u32 length = (ip[0] >> 4) == 4 ? (ip[0] & 15) * 4 : 40;
-	u8 protocol = (ip[0] >> 4) == 4 ? ip[9] : ip[6];
+	int is_v4 = (frame.ip[0] >> 4) == 4;
+	u32 length = is_v4 ? (frame.ip[0] & 15) * 4 : 40;
+	u8 protocol = is_v4 ? frame.ip[9] : frame.ip[6];
+	int is_whole = length == sizeof(frame.ip);
 	at += length;
-	if (read_kernel(ports, sizeof(ports), at))
+	if (!is_whole && read_kernel(frame.ports, sizeof(frame.ports), at))
 		return NO_MESSAGE;
-	u16 port = outwards ? ports[0] : ports[1];
+	u16 port = outwards ? frame.ports[0] : frame.ports[1];
 	if (__builtin_bswap16(port) != measured->port)
 		return NO_MESSAGE;
 	u32 header = 8;
@@ -436,7 +452,7 @@ INLINE int in_frame(struct wh_state *measured, struct sk_buff *skb, int outwards
 		u8 offset = 0;
 		read_kernel(&offset, 1, at + 12);
 		header = (offset >> 4) * 4;
-		u32 bytes = (ip[0] >> 4) == 4 ? ip[2] << 8 | ip[3] : 40 + (ip[4] << 8 | ip[5]);
+		u32 bytes = is_v4 ? frame.ip[2] << 8 | frame.ip[3] : 40 + (frame.ip[4] << 8 | frame.ip[5]);
 		*seq = measured->sent_seq;
 		if (bytes <= length + header)
 			return NO_MESSAGE;
@@ -444,10 +460,19 @@ INLINE int in_frame(struct wh_state *measured, struct sk_buff *skb, int outwards
 	}
 	if (protocol != 17 && protocol != 136)
 		return NO_MESSAGE;
-	if (read_kernel(&head, sizeof(head), at + header) || (measured->tag && head.tag != measured->tag))
+	if (!is_whole && read_kernel(&frame.head, sizeof(frame.head), at + header))
 		return NO_MESSAGE;
-	*seq = head.seq;
+	if (measured->tag && frame.head.tag != measured->tag)
+		return NO_MESSAGE;
+	*seq = frame.head.seq;
 	return NUMBERED;
+}
+
+/* Whether a frame out is surely one of another socket. */
+INLINE int is_of_other(struct wh_state *measured, struct sock *sk)
+{
+	u16 family = sk ? sk->__sk_common.skc_family : 0;
+	return (family == INET || family == INET6) && sk->__sk_common.skc_num != measured->port;
 }
 
 INLINE void frame(u64 *ctx, int stage, int outwards)
@@ -456,7 +481,7 @@ INLINE void frame(u64 *ctx, int stage, int outwards)
 	struct sk_buff *skb = (void *)ctx[0];
 	u16 cpu;
 	u64 seq;
-	if (!of || !of->port)
+	if (!of || !of->port || (outwards && is_of_other(of, skb->sk)))
 		return;
 	int found = in_frame(of, skb, outwards, &seq);
 	if (found == NO_MESSAGE)
@@ -501,81 +526,30 @@ SEC("tp_btf/netif_receive_skb") int netif_receive_skb(u64 *ctx)
 	return 0;
 }
 
-/* System calls of the measured process, on its data socket or its timers (x86-64). */
-enum { NR_read = 0, NR_write = 1, NR_sendto = 44, NR_recvfrom = 45, NR_sendmsg = 46, NR_recvmsg = 47, NR_clock_nanosleep = 230 };
+/* Sleeps of the measured process until a time (x86-64). The calls that carry messages stamp them themselves: a program at each system
+ * call would cost a thread that spins at each look. */
+enum { NR_clock_nanosleep = 230 };
 /* Arguments of clock_nanosleep(2). */
 enum { MONOTONIC = 1, ABSOLUTE = 1 };
-/* What a thread does that is in such a call. */
-enum { RECEIVES = 1, RECEIVES_HEADER, SLEEPS };
 
-INLINE void message_head(u64 buffer, int is_header, struct wh_head *head)
-{
-	if (is_header) {
-		struct user_msghdr header;
-		struct iovec first;
-		if (read_user(&header, sizeof(header), (void *)buffer) || read_user(&first, sizeof(first), header.msg_iov))
-			return;
-		buffer = (u64)first.iov_base;
-	}
-	read_user(head, sizeof(*head), (void *)buffer);
-}
-
-/* A thread begins to sleep until a time. One that has passed makes no sleep. */
-INLINE void sleeps(struct pt_regs *regs, u32 tid)
-{
-	struct timespec64 until;
-	if (regs->di != MONOTONIC || regs->si != ABSOLUTE || read_user(&until, sizeof(until), (void *)regs->dx))
-		return;
-	struct wh_thread *thread = measured_thread(tid);
-	u64 until_ns = until.tv_sec * 1000000000ull + until.tv_nsec;
-	if (!thread || until_ns <= now_ns())
-		return;
-	thread->woken_ns = 0;
-	thread->running_ns = 0;
-	thread->buffer = until_ns;
-	thread->receives = SLEEPS;
-}
-
+/* One whose time has passed makes no sleep. */
 SEC("tp_btf/sys_enter") int sys_enter(u64 *ctx)
 {
 	struct wh_state *of = measured();
 	u64 id = pid_tgid();
-	u32 tid = id;
-	if (!of || (u32)(id >> 32) != of->tgid)
-		return 0;
 	struct pt_regs *regs = (void *)ctx[0];
-	u64 call = ctx[1];
-	if (of->descriptor < 0) {
-		if (call == NR_clock_nanosleep)
-			sleeps(regs, tid);
+	struct timespec64 until;
+	if (!of || (u32)(id >> 32) != of->tgid || ctx[1] != NR_clock_nanosleep)
 		return 0;
-	}
-	int sends = call == NR_sendto || call == NR_sendmsg || call == NR_write;
-	int receives = call == NR_recvfrom || call == NR_recvmsg || call == NR_read;
-	u16 cpu;
-	if ((!sends && !receives) || (s32)regs->di != of->descriptor || !this_cpu(&cpu))
+	if (regs->di != MONOTONIC || regs->si != ABSOLUTE || read_user(&until, sizeof(until), (void *)regs->dx))
 		return 0;
-	struct wh_thread *thread = measured_thread(tid);
-	if (!thread)
+	struct wh_thread *thread = thread_at(id, 1);
+	u64 until_ns = until.tv_sec * 1000000000ull + until.tv_nsec;
+	if (!thread || until_ns <= now_ns())
 		return 0;
-	u64 buffer = regs->si;
-	if (receives) {
-		thread->buffer = buffer;
-		thread->receives = call == NR_recvmsg ? RECEIVES_HEADER : RECEIVES;
-		return 0;
-	}
-	struct wh_head head = {};
-	message_head(buffer, call == NR_sendmsg, &head);
-	if (!of->tag)
-		of->tag = head.tag;
-	/* A wake-up from a pause before the send is none by a message. */
 	thread->woken_ns = 0;
 	thread->running_ns = 0;
-	of->sent_seq = head.seq;
-	stamp(head.seq, SEND, !of->far, now_ns(), cpu);
-	struct wh_message *message = slot(head.seq);
-	if (message)
-		message->sender = tid;
+	thread->until_ns = until_ns;
 	return 0;
 }
 
@@ -585,57 +559,23 @@ SEC("tp_btf/sys_exit") int sys_exit(u64 *ctx)
 	u64 id = pid_tgid();
 	if (!of || (u32)(id >> 32) != of->tgid)
 		return 0;
-	struct wh_thread *thread = thread_of((u32)id);
+	struct wh_thread *thread = thread_of(id);
 	u16 cpu;
-	if (!thread || !thread->receives)
+	if (!thread || !thread->until_ns)
 		return 0;
-	u16 receives = thread->receives;
-	u64 woken = thread->woken_ns, running = thread->running_ns;
-	thread->receives = 0;
-	/* A wake-up belongs to one call, also where it returns nothing: a signal woke it. */
-	thread->woken_ns = 0;
-	thread->running_ns = 0;
-	struct wh_head head = {};
-	if ((receives == SLEEPS ? ctx[1] != 0 || !running : (long)ctx[1] <= 0) || !this_cpu(&cpu))
+	u64 until = thread->until_ns;
+	thread->until_ns = 0;
+	if (ctx[1] || !thread->running_ns || !this_cpu(&cpu))
 		return 0;
-	if (receives == SLEEPS) {
-		head.seq = __sync_fetch_and_add(&of->sent_seq, 1);
-		stamp(head.seq, SEND, 1, thread->buffer, thread->woken_cpu);
-	} else {
-		message_head(thread->buffer, receives == RECEIVES_HEADER, &head);
-		if (!of->tag)
-			of->tag = head.tag;
-		if (head.tag != of->tag)
-			return 0;
-	}
-	if (of->far && of->received_ns) {
-		stamp(head.seq, RECEIVED, 1, of->received_ns, of->received_cpu);
-		stamp(head.seq, RAISED, 0, of->raised_ns, of->received_cpu);
-		of->received_ns = 0;
-	}
-	struct wh_message *message = slot(head.seq);
-	if (running) {
-		thread->last_woken_ns = woken;
-		thread->last_running_ns = running;
-		thread->last_woken_cpu = thread->woken_cpu;
-		thread->last_running_cpu = thread->running_cpu;
-	} else if (message && message->seq == head.seq + 1 && message->at_ns[RECEIVED] &&
-		   message->at_ns[RECEIVED] < thread->last_running_ns) {
-		/* It came while the thread was about to run for a message before it. */
-		running = thread->last_running_ns;
-		woken = thread->last_woken_ns;
-		if (woken < message->at_ns[RECEIVED])
-			woken = message->at_ns[RECEIVED];
-	}
-	if (running) {
-		stamp(head.seq, WOKEN, of->far, woken, thread->last_woken_cpu);
-		stamp(head.seq, RUNNING, of->far, running, thread->last_running_cpu);
-	}
-	stamp(head.seq, RETURNED, of->far, now_ns(), cpu);
+	u64 seq = __sync_fetch_and_add(&of->sent_seq, 1);
+	stamp(seq, SEND, 1, until, thread->woken_cpu);
+	stamp(seq, WOKEN, 0, thread->woken_ns, thread->woken_cpu);
+	stamp(seq, RUNNING, 0, thread->running_ns, thread->running_cpu);
+	stamp(seq, RETURNED, 0, now_ns(), cpu);
+	struct wh_message *message = slot(seq);
 	if (message)
 		message->receiver = (u32)id;
-	if (!of->far)
-		over(of, head.seq);
+	over(of, seq);
 	return 0;
 }
 

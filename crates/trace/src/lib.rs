@@ -5,12 +5,14 @@
 #![expect(missing_docs, reason = "what has no comment is what its name says")]
 #![expect(unsafe_code, reason = "fsopen(2) and its relatives have no safe wrapper")]
 
+mod calls;
 mod error;
 mod event;
 mod instance;
 pub mod recorder;
 mod tracefs;
 
+pub use calls::Calls;
 pub use error::TraceError;
 pub use event::{EventKind, TraceEvent, parse_line};
 pub use instance::{Instance, Options};

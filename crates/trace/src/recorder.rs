@@ -2,11 +2,13 @@
 //! that is read here. Nothing is consumed, so reading costs the measured threads nothing.
 
 use crate::TraceError;
+use crate::calls::{Calls, THREAD_BYTES, THREADS};
 use bpf::{Mapping, Object};
 use explain::event::RECORD_BYTES;
 use explain::stay::STAGES;
 use explain::{Event, EventKind, Stamp, Stay};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// The programs, compiled from `bpf/recorder.bpf.c` (`cargo xtask bpf`).
 static OBJECT: &[u8] = include_bytes!("../bpf/recorder.bpf.o");
@@ -17,38 +19,39 @@ const FOLLOWED_THREADS: u32 = 8192;
 
 // The layouts of recorder.bpf.c, in bytes.
 const EVENTS: usize = 32_768;
-const MESSAGES: usize = 65_536;
+pub(crate) const MESSAGES: usize = 65_536;
 const RING_AT: usize = 8 * 24;
 const CPU_BYTES: usize = RING_AT + EVENTS * RECORD_BYTES;
-const STAMPS_AT: usize = 8;
-const CPUS_AT: usize = STAMPS_AT + 8 * STAGES;
-const THREADS_AT: usize = CPUS_AT + 16;
-const MESSAGE_BYTES: usize = THREADS_AT + 8;
-const DESCRIPTOR_AT: usize = 8;
-const OVER_AT: usize = 16;
-const DONE_AT: usize = 32;
-const STATE_BYTES: usize = DONE_AT + 8 * MESSAGES;
+pub(crate) const STAMPS_AT: usize = 8;
+pub(crate) const CPUS_AT: usize = STAMPS_AT + 8 * STAGES;
+pub(crate) const THREADS_AT: usize = CPUS_AT + 16;
+pub(crate) const MESSAGE_BYTES: usize = THREADS_AT + 8;
+pub(crate) const FAR_AT: usize = 8;
+pub(crate) const TAG_AT: usize = 16;
+pub(crate) const OVER_AT: usize = 64;
+pub(crate) const DONE_AT: usize = OVER_AT + 8;
+pub(crate) const SENT_SEQ_AT: usize = DONE_AT + 8 * (MESSAGES + 7);
+pub(crate) const RAISED_AT: usize = SENT_SEQ_AT + 8;
+pub(crate) const RECEIVED_AT: usize = RAISED_AT + 8;
+const STATE_BYTES: usize = RECEIVED_AT + 16;
 
-/// In place of a descriptor: the threads of this process sleep until a time (clock_nanosleep(2)), and each sleep is a message.
-pub const SLEEPS: i32 = -1;
-
-/// What is recorded of messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Subject {
-    /// The descriptor of the data socket of this process, or [`SLEEPS`].
-    pub descriptor: i32,
-    /// The local port of that socket; 0: it has none, and frames are not seen.
-    pub port: u16,
-    /// Whether the process answers messages, rather than sends them first.
-    pub far: bool,
+/// What messages are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// What this process sends first, from this port, and receives; port 0: frames are not seen.
+    Near(u16),
+    /// What this process receives at this port, and answers.
+    Far(u16),
+    /// Sleeps of the threads of this process until a time (clock_nanosleep(2)).
+    Sleeps,
 }
 
 /// Recording. Dropping it ends it.
 pub struct Recorder {
     object: Object,
     cpus: Mapping,
-    messages: Mapping,
-    state: Mapping,
+    messages: Arc<Mapping>,
+    state: Arc<Mapping>,
     lanes: Vec<Lane>,
     /// Whether run time that is missing was taken by a hypervisor; on a machine of its own it is time around interrupts.
     is_guest: bool,
@@ -79,11 +82,28 @@ impl Recorder {
     /// # Errors
     /// The kernel takes none of the programs, which mostly is a matter of privileges, or not those without which nothing can be explained.
     pub fn start(subject: &Subject) -> Result<Self, TraceError> {
-        let recorder = Self::load(OBJECT, &[], &NEEDED, "5.18")?;
-        let (far, descriptor) = (u64::from(subject.far) << 32, u64::from(subject.descriptor.cast_unsigned()));
-        recorder.state.write(DESCRIPTOR_AT, descriptor | far);
-        recorder.state.write(0, u64::from(std::process::id()) | u64::from(subject.port) << 32);
+        let (port, is_far) = match *subject {
+            Subject::Near(port) => (port, false),
+            Subject::Far(port) => (port, true),
+            Subject::Sleeps => (0, false),
+        };
+        let (needed, unused) = match subject {
+            Subject::Sleeps => (&NEEDED_SLEEPS[..], &FRAMES[..]),
+            _ => (&NEEDED[..], &NEEDED_SLEEPS[1..]),
+        };
+        let recorder = Self::load(OBJECT, &[], (needed, unused), "5.18")?;
+        recorder.state.write(FAR_AT, is_far.into());
+        recorder.state.write(0, u64::from(std::process::id()) | u64::from(port) << 32);
         Ok(recorder)
+    }
+
+    /// What stamps the calls that carry the messages: the threads that make those.
+    ///
+    /// # Errors
+    /// The memory of the threads cannot be mapped.
+    pub fn calls(&self) -> Result<Calls, TraceError> {
+        let threads = Arc::new(self.object.memory("threads", THREADS * THREAD_BYTES)?);
+        Ok(Calls { messages: Arc::clone(&self.messages), state: Arc::clone(&self.state), threads })
     }
 
     /// Begins to record the receive calls of any process, each as the stay of a message at a far end whose last stage is the return of
@@ -92,12 +112,17 @@ impl Recorder {
     /// # Errors
     /// As [`Self::start`].
     pub fn follow(process: u32) -> Result<Self, TraceError> {
-        let recorder = Self::load(LIVE, &[("threads", FOLLOWED_THREADS)], &NEEDED_LIVE, "6.3")?;
+        let recorder = Self::load(LIVE, &[("threads", FOLLOWED_THREADS)], (&NEEDED_LIVE, &[]), "6.3")?;
         recorder.state.write(0, u64::from(process));
         Ok(recorder)
     }
 
-    fn load(object: &[u8], entries: &[(&str, u32)], needed: &[&str], since: &'static str) -> Result<Self, TraceError> {
+    fn load(
+        object: &[u8],
+        entries: &[(&str, u32)],
+        (needed, unused): (&[&str], &[&str]),
+        since: &'static str,
+    ) -> Result<Self, TraceError> {
         // The programs know the ids of the first namespace (PROC_PID_INIT_INO in include/linux/proc_ns.h).
         let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         if !["", "pid:[4026531836]"].iter().any(|first| namespace.as_os_str() == *first) {
@@ -105,14 +130,14 @@ impl Recorder {
         }
         let cpus = highest_cpu() + 1;
         let lanes = ("cpus", u32::try_from(cpus).unwrap_or(u32::MAX));
-        let object = Object::load(object, &[entries, &[lanes]].concat())?;
+        let object = Object::load(object, &[entries, &[lanes]].concat(), unused)?;
         if let Some((name, cause)) = object.missing().iter().find(|(name, _)| needed.contains(&name.as_str())) {
             return Err(TraceError::Needed { name: name.clone(), cause: cause.clone(), since });
         }
         Ok(Self {
             cpus: object.memory("cpus", cpus * CPU_BYTES)?,
-            messages: object.memory("messages", MESSAGES * MESSAGE_BYTES)?,
-            state: object.memory("state", STATE_BYTES)?,
+            messages: Arc::new(object.memory("messages", MESSAGES * MESSAGE_BYTES)?),
+            state: Arc::new(object.memory("state", STATE_BYTES)?),
             is_guest: is_guest(),
             lanes: (0..cpus).map(|_| Lane::default()).collect(),
             // The first message is cold: caches, and the kernel's memory for it.
@@ -228,8 +253,11 @@ impl Lane {
 }
 
 /// Without these nothing can be explained.
-const NEEDED: [&str; 3] = ["sched_switch", "sys_enter", "sys_exit"];
+const NEEDED: [&str; 1] = ["sched_switch"];
+const NEEDED_SLEEPS: [&str; 3] = ["sched_switch", "sys_enter", "sys_exit"];
 const NEEDED_LIVE: [&str; 4] = ["sched_switch", "sched_waking", "sk_data_ready", "sock_recv_length"];
+/// Only messages have these.
+const FRAMES: [&str; 3] = ["net_dev_queue", "net_dev_start_xmit", "netif_receive_skb"];
 /// How many events are looked through for what was before.
 const MOST_BACK: usize = 4096;
 /// Most events of a CPU that are kept.
@@ -237,7 +265,7 @@ const MOST_KEPT: usize = 16 * EVENTS;
 /// How far behind an event may be written that ended before it.
 const MOST_NESTED: usize = 64;
 
-fn place(number: u64, places: usize) -> usize {
+pub(crate) fn place(number: u64, places: usize) -> usize {
     usize::try_from(number % places as u64).unwrap_or(0)
 }
 

@@ -1,0 +1,188 @@
+//! The stamps of calls that carry messages, made by the threads that call: a BPF program would have to run at each system call.
+
+use crate::recorder::{
+    CPUS_AT, DONE_AT, FAR_AT, MESSAGE_BYTES, MESSAGES, OVER_AT, RAISED_AT, RECEIVED_AT, SENT_SEQ_AT, STAMPS_AT, TAG_AT,
+    THREADS_AT, place,
+};
+use bpf::Mapping;
+use explain::{Stage, Stamp};
+use nix::time::{ClockId, clock_gettime};
+use std::cell::Cell;
+use std::sync::Arc;
+
+// The layout of a thread in recorder.bpf.c, in bytes.
+pub(crate) const THREADS: usize = 256;
+pub(crate) const THREAD_BYTES: usize = 64;
+const TRIES: u64 = 4;
+const RUNNING_AT: usize = 8;
+const PLACE_AT: usize = 16;
+/// The last wake-up that a call returned from: its times, and the CPUs.
+const LAST_AT: usize = 32;
+
+thread_local! {
+    /// The id of this thread, which costs a system call.
+    static THREAD: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The memory that the programs share with the threads that call.
+pub struct Calls {
+    pub(crate) messages: Arc<Mapping>,
+    pub(crate) state: Arc<Mapping>,
+    pub(crate) threads: Arc<Mapping>,
+}
+
+/// What a message begins with.
+struct Head {
+    seq: u64,
+    tag: u64,
+}
+
+impl Head {
+    fn of(message: &[u8]) -> Self {
+        let word = |at: usize| {
+            let mut bytes = [0; 8];
+            bytes.iter_mut().zip(message.iter().skip(at)).for_each(|(to, from)| *to = *from);
+            u64::from_le_bytes(bytes)
+        };
+        Self { seq: word(0), tag: word(8) }
+    }
+}
+
+impl Calls {
+    /// A message is about to be sent by this thread.
+    pub fn sends(&self, message: &[u8]) {
+        let head = Head::of(message);
+        self.knows(head.tag);
+        if let Some(thread) = self.thread() {
+            // A wake-up from a pause before the send is none by a message.
+            self.clear(thread);
+        }
+        self.state.write(SENT_SEQ_AT, head.seq);
+        let is_first = self.state.read(FAR_AT) == 0;
+        self.stamp(head.seq, Stage::Send, is_first, now());
+        self.has_thread(head.seq, 0);
+    }
+
+    /// A call of this thread has returned a message.
+    pub fn received(&self, message: &[u8]) {
+        let returned = now();
+        let head = Head::of(message);
+        if !self.knows(head.tag) {
+            return;
+        }
+        let is_far = self.state.read(FAR_AT) != 0;
+        let came_ns = self.state.read(RECEIVED_AT);
+        if is_far && came_ns != 0 {
+            let [cpu, _] = halves(self.state.read(RECEIVED_AT + 8));
+            self.stamp(head.seq, Stage::Received, true, Stamp { at_ns: came_ns, cpu });
+            self.stamp(head.seq, Stage::Raised, false, Stamp { at_ns: self.state.read(RAISED_AT), cpu });
+            self.state.write(RECEIVED_AT, 0);
+        }
+        if let Some((woken, running)) = self.thread().and_then(|thread| self.wake_up(thread, head.seq)) {
+            self.stamp(head.seq, Stage::Waking, is_far, woken);
+            self.stamp(head.seq, Stage::Running, is_far, running);
+        }
+        self.stamp(head.seq, Stage::Returned, is_far, returned);
+        self.has_thread(head.seq, 32);
+        if !is_far {
+            let over = self.state.read(OVER_AT);
+            self.state.write(DONE_AT + 8 * place(over, MESSAGES), head.seq);
+            self.state.write(OVER_AT, over + 1);
+        }
+    }
+
+    /// Whether a tag is that of the messages: the first one is.
+    fn knows(&self, tag: u64) -> bool {
+        let known = self.state.read(TAG_AT);
+        if known == 0 {
+            self.state.write(TAG_AT, tag);
+        }
+        known == 0 || known == tag
+    }
+
+    /// The place of this thread, whose wake-ups are stamped from here on; none where others have all those that it may have.
+    fn thread(&self) -> Option<usize> {
+        let id = THREAD.get();
+        let id = if id == 0 { nix::unistd::gettid().as_raw().cast_unsigned() } else { id };
+        THREAD.set(id);
+        (0..TRIES).map(|next| THREAD_BYTES * place(u64::from(id) + next, THREADS)).find(|at| {
+            let found = self.threads.read(at + PLACE_AT) >> 32;
+            found == u64::from(id) || found == 0 && self.threads.claim(at + PLACE_AT, u64::from(id) << 32)
+        })
+    }
+
+    fn clear(&self, thread: usize) {
+        self.threads.write(thread, 0);
+        self.threads.write(thread + RUNNING_AT, 0);
+    }
+
+    /// When this thread was woken and ran for a message.
+    fn wake_up(&self, thread: usize, seq: u64) -> Option<(Stamp, Stamp)> {
+        let read = |at| self.threads.read(thread + at);
+        let (woken_ns, running_ns, cpus) = (read(0), read(RUNNING_AT), read(PLACE_AT));
+        self.clear(thread);
+        let is_own = running_ns != 0;
+        let came_ns = self.at(seq, Stage::Received);
+        let (woken_ns, running_ns, cpus) = if is_own {
+            for (at, word) in [woken_ns, running_ns, cpus].into_iter().enumerate() {
+                self.threads.write(thread + LAST_AT + 8 * at, word);
+            }
+            (woken_ns, running_ns, cpus)
+        } else {
+            // It may have come while the thread was about to run for a message before it.
+            (read(LAST_AT), read(LAST_AT + 8), read(LAST_AT + 16))
+        };
+        let [woken, running] = halves(cpus);
+        let stamps = (Stamp { at_ns: woken_ns.max(came_ns), cpu: woken }, Stamp { at_ns: running_ns, cpu: running });
+        // One that was over before it came is by something else.
+        (came_ns < running_ns && (is_own || came_ns != 0)).then_some(stamps)
+    }
+
+    /// When a message passed a stage; 0: it did not.
+    fn at(&self, seq: u64, stage: Stage) -> u64 {
+        let message = place(seq, MESSAGES) * MESSAGE_BYTES;
+        let is_there = self.messages.read(message) == seq.wrapping_add(1);
+        if is_there { self.messages.read(message + STAMPS_AT + 8 * stage as usize) } else { 0 }
+    }
+
+    /// The first stage that is seen of a message makes its place new.
+    fn stamp(&self, seq: u64, stage: Stage, is_first: bool, stamp: Stamp) {
+        let message = place(seq, MESSAGES) * MESSAGE_BYTES;
+        if self.messages.read(message) != seq.wrapping_add(1) {
+            if !is_first {
+                return;
+            }
+            (8..MESSAGE_BYTES).step_by(8).for_each(|at| self.messages.write(message + at, 0));
+            self.messages.write(message, seq.wrapping_add(1));
+        }
+        let stage = stage as usize;
+        self.messages.write(message + STAMPS_AT + 8 * stage, stamp.at_ns);
+        self.set(message + CPUS_AT + 8 * (stage / 4), 16 * (stage % 4), 0xffff, u64::from(stamp.cpu));
+    }
+
+    /// Keeps which thread sends (shift 0) or receives (32) a message.
+    fn has_thread(&self, seq: u64, shift: usize) {
+        let message = place(seq, MESSAGES) * MESSAGE_BYTES;
+        if self.messages.read(message) == seq.wrapping_add(1) {
+            self.set(message + THREADS_AT, shift, u64::from(u32::MAX), u64::from(THREAD.get()));
+        }
+    }
+
+    /// A part of a word. The stages in a word are passed one after the other.
+    fn set(&self, at: usize, shift: usize, mask: u64, value: u64) {
+        let word = self.messages.read(at);
+        self.messages.write(at, word & !(mask << shift) | value << shift);
+    }
+}
+
+/// The first two u16 of a word.
+fn halves(word: u64) -> [u16; 2] {
+    let [a, b, c, d, ..] = word.to_ne_bytes();
+    [u16::from_ne_bytes([a, b]), u16::from_ne_bytes([c, d])]
+}
+
+fn now() -> Stamp {
+    let cpu = nix::sched::sched_getcpu().unwrap_or(0);
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| now.tv_sec() * 1_000_000_000 + now.tv_nsec());
+    Stamp { at_ns: now.cast_unsigned(), cpu: u16::try_from(cpu).unwrap_or(0) }
+}
