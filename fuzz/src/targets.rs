@@ -33,7 +33,6 @@ pub const TARGETS: &[Target] = &[
     ("flow_rule", flow_rule),
     ("task_files", task_files),
     ("undo_log", undo_log),
-    ("trace_line", trace_line),
     ("capture_file", capture_file),
     ("captured_frame", captured_frame),
     ("pgm_packet", pgm_packet),
@@ -185,13 +184,6 @@ pub fn task_files(bytes: &[u8]) {
 /// Undo logs.
 pub fn undo_log(bytes: &[u8]) {
     host::exercise::undo_log(bytes);
-}
-
-/// Lines that ftrace prints; a task's name may hold anything.
-pub fn trace_line(bytes: &[u8]) {
-    for line in String::from_utf8_lossy(bytes).lines() {
-        let _ = trace::parse_line(line);
-    }
 }
 
 /// Capture files of all forms.

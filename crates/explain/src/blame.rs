@@ -1,6 +1,6 @@
 //! What made a segment longer than usual: the rules that turn the timeline of its CPU into causes.
 
-use crate::event::{EventKind, Name, Vector, softirq_name};
+use crate::event::{EventKind, Name};
 use crate::stay::{Slice, Work};
 use crate::timeline::{Activity, Span, Timeline};
 use model::{Cause, CauseClass, PathSegment};
@@ -98,17 +98,8 @@ pub fn blame(slice: &Slice, excess_ns: u64, priority: u8, timeline: &Timeline, h
 
 /// What interrupts whatever runs; `false` where it is something else.
 fn interrupts(span: &Span, tally: &mut Tally) -> bool {
-    let ns = span.end_ns - span.start_ns;
-    match span.activity {
-        Activity::Hardirq { name, .. } => tally.add(CauseClass::Hardirq, name, 0, ns),
-        Activity::Vector(vector @ (Vector::LocalTimer | Vector::Other)) => {
-            tally.add(CauseClass::Hardirq, vector.word().into(), 0, ns);
-        }
-        Activity::Vector(vector) => tally.add(CauseClass::Ipi, vector.word().into(), 0, ns),
-        Activity::Softirq { vector } => tally.add(CauseClass::Softirq, softirq_name(vector).into(), 0, ns),
-        _ => return false,
-    }
-    true
+    let cause = span.activity.cause().filter(|_| !matches!(span.activity, Activity::Task { .. }));
+    cause.inspect(|(class, name)| tally.add(*class, *name, 0, span.end_ns - span.start_ns)).is_some()
 }
 
 /// From which time on a segment's events are kept; what was before it is unknown.

@@ -1,6 +1,7 @@
 //! What one CPU did over a time, without gaps or overlaps.
 
-use crate::event::{Event, EventKind, Name, Vector};
+use crate::event::{Event, EventKind, Name, Vector, softirq_name};
+use model::CauseClass;
 
 /// What a CPU does at a moment. Of several that are nested it is the innermost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +29,34 @@ impl Activity {
     /// Whether it interrupts what runs.
     pub fn is_interrupt(self) -> bool {
         matches!(self, Self::Hardirq { .. } | Self::Vector(_))
+    }
+
+    /// What begins with an event: a task is switched in, or an interrupt is handled.
+    pub fn of(event: &EventKind) -> Option<Self> {
+        match *event {
+            EventKind::Switch { to: 0, .. } => Some(Self::Idle),
+            EventKind::Switch { to, to_priority, to_name, .. } => {
+                Some(Self::Task { tid: to, priority: to_priority, name: to_name })
+            }
+            EventKind::Softirq { vector, .. } => Some(Self::Softirq { vector }),
+            EventKind::Hardirq { irq, name, .. } => Some(Self::Hardirq { irq, name }),
+            EventKind::Vector { vector, .. } => Some(Self::Vector(vector)),
+            _ => None,
+        }
+    }
+
+    /// The class and the name of the cause that it is where it takes the CPU from a thread that runs.
+    pub fn cause(self) -> Option<(CauseClass, Name)> {
+        match self {
+            Self::Unknown | Self::Idle => None,
+            Self::Task { name, .. } => Some((CauseClass::Preempted, name)),
+            Self::Softirq { vector } => Some((CauseClass::Softirq, softirq_name(vector).into())),
+            Self::Hardirq { name, .. } => Some((CauseClass::Hardirq, name)),
+            Self::Vector(vector @ (Vector::LocalTimer | Vector::Other)) => {
+                Some((CauseClass::Hardirq, vector.word().into()))
+            }
+            Self::Vector(vector) => Some((CauseClass::Ipi, vector.word().into())),
+        }
     }
 }
 
@@ -96,9 +125,10 @@ impl Timeline {
         for event in &events {
             let span = |activity| Span { start_ns: event.at_ns, end_ns: event.end_ns(), activity };
             match event.kind {
-                EventKind::Softirq { vector, .. } => softirqs.push(span(Activity::Softirq { vector })),
-                EventKind::Hardirq { irq, name, .. } => interrupts.push(span(Activity::Hardirq { irq, name })),
-                EventKind::Vector { vector, .. } => interrupts.push(span(Activity::Vector(vector))),
+                EventKind::Softirq { .. } => softirqs.extend(Activity::of(&event.kind).map(span)),
+                EventKind::Hardirq { .. } | EventKind::Vector { .. } => {
+                    interrupts.extend(Activity::of(&event.kind).map(span));
+                }
                 EventKind::Switch { from, from_state, throttled, .. } => {
                     timeline.leaves.push(Leave { at_ns: event.at_ns, tid: from, state: from_state, throttled });
                 }
@@ -143,11 +173,8 @@ impl Timeline {
 fn tasks(events: &[Event], start_ns: u64, end_ns: u64) -> Vec<Span> {
     let mut spans = vec![Span { start_ns, end_ns, activity: Activity::Unknown }];
     for event in events {
-        let EventKind::Switch { from, to, to_priority, to_name, .. } = event.kind else { continue };
-        let activity = match to {
-            0 => Activity::Idle,
-            tid => Activity::Task { tid, priority: to_priority, name: to_name },
-        };
+        let EventKind::Switch { from, .. } = event.kind else { continue };
+        let Some(activity) = Activity::of(&event.kind) else { continue };
         let at_ns = event.at_ns.clamp(start_ns, end_ns);
         if let Some(last) = spans.last_mut() {
             last.end_ns = at_ns;

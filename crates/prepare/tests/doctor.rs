@@ -264,7 +264,7 @@ fn what_was_measured_decides_over_what_was_read() {
     let throttle = document.of("sched.rt-throttle").next().unwrap();
     assert!(throttle.text.contains("fair server"), "the limit is off, so it is not that: {throttle:?}");
     // Who came is named, and then the gaps are these, not the machine's.
-    let came = doctor::Visitor { kind: "process".to_owned(), name: "cc1".to_owned(), count: 7 };
+    let came = doctor::Visitor { kind: "process".to_owned(), name: "cc1".to_owned(), count: 7, ..Default::default() };
     snapshot.measured.as_mut().unwrap().visitors = vec![came];
     system.put("/windhover-snapshot.json", &serde_json::to_string(&snapshot).unwrap());
     let document = examine(&Machine::at(system.root()), &options(expected));

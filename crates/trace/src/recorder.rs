@@ -44,6 +44,8 @@ pub enum Subject {
     Far(u16),
     /// Sleeps of the threads of this process until a time (clock_nanosleep(2)).
     Sleeps,
+    /// None: only what CPUs do.
+    Nothing,
 }
 
 /// Recording. Dropping it ends it.
@@ -85,11 +87,12 @@ impl Recorder {
         let (port, is_far) = match *subject {
             Subject::Near(port) => (port, false),
             Subject::Far(port) => (port, true),
-            Subject::Sleeps => (0, false),
+            Subject::Sleeps | Subject::Nothing => (0, false),
         };
         let (needed, unused) = match subject {
-            Subject::Sleeps => (&NEEDED_SLEEPS[..], &FRAMES[..]),
-            _ => (&NEEDED[..], &NEEDED_SLEEPS[1..]),
+            Subject::Sleeps => (&NEEDED_SLEEPS[..], &OF_MESSAGES[2..]),
+            Subject::Nothing => (&NEEDED[..], &OF_MESSAGES[..]),
+            _ => (&NEEDED[..], &OF_MESSAGES[..2]),
         };
         let recorder = Self::load(OBJECT, &[], (needed, unused), "5.18")?;
         recorder.state.write(FAR_AT, is_far.into());
@@ -256,8 +259,8 @@ impl Lane {
 const NEEDED: [&str; 1] = ["sched_switch"];
 const NEEDED_SLEEPS: [&str; 3] = ["sched_switch", "sys_enter", "sys_exit"];
 const NEEDED_LIVE: [&str; 4] = ["sched_switch", "sched_waking", "sk_data_ready", "sock_recv_length"];
-/// Only messages have these.
-const FRAMES: [&str; 3] = ["net_dev_queue", "net_dev_start_xmit", "netif_receive_skb"];
+/// Only sleeps have the first two, and only other messages have the rest.
+const OF_MESSAGES: [&str; 5] = ["sys_enter", "sys_exit", "net_dev_queue", "net_dev_start_xmit", "netif_receive_skb"];
 /// How many events are looked through for what was before.
 const MOST_BACK: usize = 4096;
 /// Most events of a CPU that are kept.

@@ -200,7 +200,7 @@ fn foreign_tasks(s: &Subject<'_>) -> Answer {
     if !came.is_empty() {
         found.push(
             bad(format!("processes ran there while measuring: {}", some_of(&came, 4)))
-                .read("trace sched_switch", some_of(&came, 8))
+                .read("recorded sched_switch", some_of(&came, 8))
                 .shield(&cpus, ""),
         );
     }

@@ -51,7 +51,9 @@ pub struct Measured {
 pub struct Visitor {
     /// `process`, `kernel thread`, `device interrupt` …
     pub kind: String,
-    /// Its name.
+    /// The class of cause that it is for a thread there: `preempted`, `hardirq` …
+    pub class: String,
+    /// Its name, as causes have it.
     pub name: String,
     /// How often it came.
     pub count: u64,
@@ -120,6 +122,7 @@ pub fn measure(cpu: u32, time: Duration) -> Result<Measured, VerifyError> {
             .iter()
             .map(|visitor| Visitor {
                 kind: visitor.kind.words().to_owned(),
+                class: visitor.class.to_string(),
                 name: visitor.name.clone(),
                 count: visitor.count,
             })

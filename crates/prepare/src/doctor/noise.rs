@@ -42,7 +42,7 @@ fn steal(s: &Subject<'_>) -> Answer {
             if measured.longest_held_by.is_empty() {
                 answer
             } else {
-                answer.read("trace, longest gap", some_of(&measured.longest_held_by, 4))
+                answer.read("recorded, longest gap", some_of(&measured.longest_held_by, 4))
             }
         };
         found.push(read(if tasks > 0 {

@@ -1,4 +1,5 @@
-//! Proves a shield: a thread spins on each CPU and sees each gap; a private tracing instance shows who took it.
+//! Proves what a shield does: a thread spins on each CPU and sees every moment that is taken from it, while the flight recorder shows
+//! who took it. Visitors have the classes and names of the causes that explanations have.
 
 mod spin;
 mod visitors;
@@ -7,9 +8,12 @@ pub use spin::{Gap, Spin, SpinError, spin};
 pub use visitors::{Leak, Visitor, VisitorKind, leaks, visitors};
 
 use clock::{Clock, ClockError};
+use explain::Event;
 use model::{CpuList, Policy, ShieldSpec};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use trace::{Instance, Options, TraceError};
+use trace::recorder::BEHIND_NS;
+use trace::{Recorder, Subject};
 
 /// Shortest time taken from a spinning thread that counts, in ns: a read of the clock and a loop take far less.
 pub const GAP_NS: u64 = 3_000;
@@ -52,38 +56,56 @@ pub enum VerifyError {
     NoCpu,
 }
 
-/// Spins on each CPU for `time` and finds what touched it; without tracefs gaps alone. Call it from another CPU.
+/// How often what was recorded is read, before it is overwritten.
+const PERIOD: Duration = Duration::from_millis(20);
+
+/// Spins on each CPU for `time` and finds what touched it; where nothing can be recorded, gaps alone. Call it from another CPU.
 pub fn run(cpus: &CpuList, time: Duration, policy: Policy) -> Result<Evidence, VerifyError> {
     if cpus.is_empty() {
         return Err(VerifyError::NoCpu);
     }
     let clock = Clock::calibrate()?;
-    let (instance, no_trace) = match Instance::start(&Options::visitors(cpus.clone())) {
-        Ok(instance) => (Some(instance), None),
+    let (mut recorder, no_trace) = match Recorder::start(&Subject::Nothing) {
+        Ok(recorder) => (Some(recorder), None),
         Err(error) => (None, Some(error.to_string())),
     };
-    let missing_events = instance.as_ref().map(|instance| instance.missing().to_vec()).unwrap_or_default();
-    let spins = spin::on_each(clock, cpus, time, policy)?;
-    let (events, lost_events, no_trace) = match instance.map(Instance::finish) {
-        Some(Ok((events, lost))) => (events, lost, no_trace),
-        Some(Err(error)) => (Vec::new(), 0, Some(read_failed(&error))),
-        None => (Vec::new(), 0, no_trace),
-    };
+    let missing_events = recorder.iter().flat_map(Recorder::missing).map(str::to_owned).collect();
+    let over = AtomicBool::new(false);
+    let spins = std::thread::scope(|scope| {
+        if let Some(recorder) = &mut recorder {
+            scope.spawn(|| {
+                while !over.load(Ordering::Acquire) {
+                    std::thread::sleep(PERIOD);
+                    recorder.read(0);
+                }
+                // What was counted is read by the next call, and an interrupt is recorded at its end.
+                std::thread::sleep(Duration::from_nanos(BEHIND_NS));
+                recorder.read(0);
+                recorder.read(0);
+            });
+        }
+        let spins = spin::on_each(clock, cpus, time, policy);
+        over.store(true, Ordering::Release);
+        spins
+    })?;
     let own: Vec<i32> = spins.iter().map(|spin| spin.tid).collect();
-    let cpus = spins.iter().map(|spin| evidence(spin, &events, &own)).collect();
+    let seen = spins.iter().map(|spin| {
+        let cpu = u16::try_from(spin.cpu).unwrap_or(u16::MAX);
+        let Some(recorder) = &recorder else { return evidence(spin, &[], spin.from_ns, &own) };
+        // Of a long spin on a busy CPU only the last events are kept.
+        let from_ns = recorder.known_from(cpu).max(spin.from_ns);
+        evidence(spin, &recorder.events(cpu, from_ns, spin.to_ns, 0), from_ns, &own)
+    });
+    let cpus = seen.collect();
+    let lost_events = recorder.as_ref().map_or(0, Recorder::lost);
     Ok(Evidence { format: model::FORMAT, policy, cpus, no_trace, missing_events, lost_events })
 }
 
-fn read_failed(error: &TraceError) -> String {
-    format!("the trace could not be read: {error}")
-}
-
-fn evidence(spin: &Spin, events: &[trace::TraceEvent], own: &[i32]) -> CpuEvidence {
-    // Only what fell into the spin: the instance starts before it and ends after it.
-    let window = spin.from_raw_ns..=spin.to_raw_ns;
-    let events: Vec<_> =
-        events.iter().filter(|event| event.cpu == spin.cpu && window.contains(&event.at_ns)).cloned().collect();
-    let visitors = visitors(&events, own, spin.spun_ns, visitors::look_up);
+fn evidence(spin: &Spin, events: &[Event], from_ns: u64, own: &[i32]) -> CpuEvidence {
+    // Recording starts before the spin and ends after it.
+    let window = from_ns..=spin.to_ns;
+    let events: Vec<Event> = events.iter().filter(|event| window.contains(&event.at_ns)).copied().collect();
+    let visitors = visitors(&events, own, spin.to_ns.saturating_sub(from_ns), visitors::look_up);
     let longest_held_by = spin.longest.map(|gap| visitors::within(&events, own, gap)).unwrap_or_default();
     CpuEvidence {
         cpu: spin.cpu,

@@ -14,8 +14,8 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// A moment that was taken from the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
-    /// When it began, in ns of CLOCK_MONOTONIC_RAW.
-    pub at_raw_ns: u64,
+    /// When it began, in ns of CLOCK_MONOTONIC.
+    pub at_ns: u64,
     pub ns: u64,
 }
 
@@ -23,9 +23,9 @@ pub struct Gap {
 pub struct Spin {
     pub cpu: u32,
     pub tid: i32,
-    /// Begin and end, in ns of CLOCK_MONOTONIC_RAW.
-    pub from_raw_ns: u64,
-    pub to_raw_ns: u64,
+    /// Begin and end, in ns of CLOCK_MONOTONIC.
+    pub from_ns: u64,
+    pub to_ns: u64,
     pub spun_ns: u64,
     pub stolen_ns: u64,
     /// How many gaps of [`GAP_NS`] or more there were.
@@ -80,19 +80,19 @@ pub fn spin(clock: Clock, cpu: u32, time: Duration, policy: Policy) -> Result<Sp
     if policy.is_real_time() {
         task::set_rt_limit(None).map_err(place)?;
     }
-    // Between two points the raw clock and the ticks run together; the join is as good as the reads of the points.
-    let raw = |tick: u64| {
+    // Between two points the clock and the ticks run together; the join is as good as the reads of the points.
+    let at = |tick: u64| {
         let ticks = after.tick.saturating_sub(before.tick).max(1);
-        let ns = after.raw_ns.saturating_sub(before.raw_ns);
+        let ns = after.monotonic_ns.saturating_sub(before.monotonic_ns);
         let part = u128::from(tick.saturating_sub(before.tick)) * u128::from(ns) / u128::from(ticks);
-        before.raw_ns + u64::try_from(part).unwrap_or(u64::MAX)
+        before.monotonic_ns + u64::try_from(part).unwrap_or(u64::MAX)
     };
-    let gap = |&(at, ticks): &(u64, u64)| Gap { at_raw_ns: raw(at), ns: clock.ns(ticks) };
+    let gap = |&(from, ticks): &(u64, u64)| Gap { at_ns: at(from), ns: clock.ns(ticks) };
     Ok(Spin {
         cpu,
         tid: task::thread_id(),
-        from_raw_ns: raw(from),
-        to_raw_ns: raw(to),
+        from_ns: at(from),
+        to_ns: at(to),
         spun_ns: clock.ns(to - from),
         stolen_ns: clock.ns(tally.stolen),
         gaps: tally.gaps,

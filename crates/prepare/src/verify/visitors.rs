@@ -1,9 +1,10 @@
 //! From kernel events to who touched a CPU, how often, and whether a shield forbids it. Pure, but for [`look_up`].
 
 use super::{CpuEvidence, Gap};
-use model::ShieldSpec;
+use explain::timeline::Activity;
+use explain::{Event, Name};
+use model::{CauseClass, ShieldSpec};
 use std::collections::BTreeMap;
-use trace::{EventKind, TraceEvent};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -37,8 +38,12 @@ impl VisitorKind {
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Visitor {
     pub kind: VisitorKind,
-    /// Its name: of the task, of the interrupt's action with its number, of the softirq or vector.
+    /// The class of cause that it is for a thread there.
+    pub class: CauseClass,
+    /// Its name, as causes have it.
     pub name: String,
+    /// Of a device interrupt: its number.
+    pub irq: Option<u32>,
     pub count: u64,
     pub per_second: f64,
 }
@@ -52,62 +57,61 @@ pub struct Leak {
 
 /// Counts who touched the CPU. `own` are the threads that spin; `kind_of` gives what a task is by its id and name.
 pub fn visitors(
-    events: &[TraceEvent],
+    events: &[Event],
     own: &[i32],
     spun_ns: u64,
     kind_of: impl Fn(i32, &str) -> VisitorKind,
 ) -> Vec<Visitor> {
     let mut kinds: BTreeMap<i32, VisitorKind> = BTreeMap::new();
-    let mut counts: BTreeMap<(VisitorKind, String), u64> = BTreeMap::new();
-    for event in events {
-        let key = match &event.kind {
-            EventKind::Switch { next_tid, .. } if *next_tid == 0 || own.contains(next_tid) => continue,
-            EventKind::Switch { next_tid, next, .. } => {
-                let kind = *kinds.entry(*next_tid).or_insert_with(|| kind_of(*next_tid, next));
-                (kind, family(next))
-            }
-            EventKind::Interrupt { irq, name } => (VisitorKind::Interrupt, format!("{irq} {name}")),
-            EventKind::Vector { name } if name == "local_timer" => (VisitorKind::Timer, "local timer".to_owned()),
-            EventKind::Vector { name } => (VisitorKind::CrossCall, name.replace('_', " ")),
-            EventKind::Softirq { name } => (VisitorKind::Softirq, name.clone()),
-            EventKind::Other { .. } => continue,
+    let mut counts: BTreeMap<(VisitorKind, CauseClass, String, Option<u32>), u64> = BTreeMap::new();
+    for activity in events.iter().filter_map(|event| Activity::of(&event.kind)) {
+        let Some((class, name)) = activity.cause() else { continue };
+        let (kind, irq) = match activity {
+            Activity::Task { tid, .. } if own.contains(&tid) => continue,
+            Activity::Task { tid, .. } => (*kinds.entry(tid).or_insert_with(|| kind_of(tid, &name.to_string())), None),
+            Activity::Hardirq { irq, .. } => (VisitorKind::Interrupt, Some(irq)),
+            Activity::Softirq { .. } => (VisitorKind::Softirq, None),
+            _ if class == CauseClass::Hardirq => (VisitorKind::Timer, None),
+            _ => (VisitorKind::CrossCall, None),
         };
-        *counts.entry(key).or_default() += 1;
+        *counts.entry((kind, class, family(name), irq)).or_default() += 1;
     }
     let seconds = spun_ns as f64 / 1e9;
     let mut visitors: Vec<Visitor> = counts
         .into_iter()
-        .map(|((kind, name), count)| Visitor { kind, name, count, per_second: count as f64 / seconds })
+        .map(|((kind, class, name, irq), count)| Visitor {
+            kind,
+            class,
+            name,
+            irq,
+            count,
+            per_second: count as f64 / seconds,
+        })
         .collect();
     visitors.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| (a.kind, &a.name).cmp(&(b.kind, &b.name))));
     visitors
 }
 
 /// Names that differ only by a number of the kernel's choosing are one visitor: `kworker/u9:3` and `kworker/u9:7`.
-fn family(name: &str) -> String {
-    match name.split_once("kworker/") {
-        Some(("", rest)) => {
-            let pool = rest.split([':', '-', '+']).next().unwrap_or(rest);
-            format!("kworker/{pool}")
-        }
-        _ => name.to_owned(),
+fn family(name: Name) -> String {
+    let name = name.to_string();
+    match name.strip_prefix("kworker/").and_then(|rest| rest.split([':', '-', '+']).next()) {
+        Some(pool) => format!("kworker/{pool}"),
+        None => name,
     }
 }
 
 /// Who ran in a gap, in order, each once.
-pub(super) fn within(events: &[TraceEvent], own: &[i32], gap: Gap) -> Vec<String> {
-    // ftrace prints whole µs, so the edges are widened by one.
-    let window = gap.at_raw_ns.saturating_sub(1_000)..=gap.at_raw_ns + gap.ns + 1_000;
+pub(super) fn within(events: &[Event], own: &[i32], gap: Gap) -> Vec<String> {
+    let window = gap.at_ns.saturating_sub(1_000)..=gap.at_ns + gap.ns + 1_000;
     let mut seen: Vec<String> = Vec::new();
-    for event in events.iter().filter(|event| window.contains(&event.at_ns)) {
-        let name = match &event.kind {
-            EventKind::Switch { next_tid, .. } if own.contains(next_tid) => continue,
-            EventKind::Switch { next_tid: 0, .. } => "idle".to_owned(),
-            EventKind::Switch { next, .. } => family(next),
-            EventKind::Interrupt { irq, name } => format!("interrupt {irq} {name}"),
-            EventKind::Vector { name } => name.replace('_', " "),
-            EventKind::Softirq { name } => format!("softirq {name}"),
-            EventKind::Other { .. } => continue,
+    for activity in
+        events.iter().filter(|event| window.contains(&event.at_ns)).filter_map(|one| Activity::of(&one.kind))
+    {
+        let name = match (activity, activity.cause()) {
+            (Activity::Task { tid, .. }, _) if own.contains(&tid) => continue,
+            (_, Some((class, name))) => format!("{class} {}", family(name)),
+            (_, None) => "idle".to_owned(),
         };
         if !seen.contains(&name) {
             seen.push(name);
@@ -149,13 +153,17 @@ fn of_kernel(name: &str) -> VisitorKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use explain::EventKind;
+    use explain::event::Vector;
 
-    fn event(at_us: u64, kind: EventKind) -> TraceEvent {
-        TraceEvent { cpu: 1, at_ns: at_us * 1000, tid: 7, task: "spin-1".to_owned(), kind }
+    fn event(at_us: u64, kind: EventKind) -> Event {
+        Event { cpu: 1, at_ns: at_us * 1000, kind }
     }
 
-    fn switch(at_us: u64, next_tid: i32, next: &str) -> TraceEvent {
-        event(at_us, EventKind::Switch { next_tid, next: next.to_owned(), next_priority: 120 })
+    fn switch(at_us: u64, to: i32, name: &str) -> Event {
+        let kind =
+            EventKind::Switch { from: 7, from_state: 0, throttled: false, to, to_priority: 120, to_name: name.into() };
+        event(at_us, kind)
     }
 
     fn kind_of(tid: i32, name: &str) -> VisitorKind {
@@ -171,10 +179,10 @@ mod tests {
             switch(40, 20, "kworker/1:2"),
             switch(50, 21, "kworker/u4:1-events"),
             switch(51, 22, "kworker/u4:3"),
-            event(60, EventKind::Interrupt { irq: 24, name: "eth0-rx".to_owned() }),
-            event(70, EventKind::Vector { name: "local_timer".to_owned() }),
-            event(80, EventKind::Vector { name: "call_function".to_owned() }),
-            event(90, EventKind::Softirq { name: "RCU".to_owned() }),
+            event(60, EventKind::Hardirq { ns: 900, irq: 24, name: "eth0-rx".into() }),
+            event(70, EventKind::Vector { ns: 900, vector: Vector::LocalTimer }),
+            event(80, EventKind::Vector { ns: 900, vector: Vector::CallFunction }),
+            event(90, EventKind::Softirq { ns: 900, vector: 9, since_raise_ns: 0 }),
         ];
         CpuEvidence {
             cpu: 1,
@@ -182,7 +190,7 @@ mod tests {
             stolen_ns: 0,
             gaps: 0,
             longest_ns: 0,
-            longest_held_by: within(&events, &[7], Gap { at_raw_ns: 30_000, ns: 10_500 }),
+            longest_held_by: within(&events, &[7], Gap { at_ns: 30_000, ns: 10_500 }),
             visitors: visitors(&events, &[7], 500_000_000, kind_of),
         }
     }
@@ -192,13 +200,22 @@ mod tests {
         let seen = seen();
         let find = |name: &str| seen.visitors.iter().find(|visitor| visitor.name == name);
         let cc1 = find("cc1").unwrap();
-        assert_eq!((cc1.kind, cc1.count), (VisitorKind::Process, 2));
+        assert_eq!((cc1.kind, cc1.class, cc1.count), (VisitorKind::Process, CauseClass::Preempted, 2));
+        for (name, kind, class, irq) in [
+            ("eth0-rx", VisitorKind::Interrupt, CauseClass::Hardirq, Some(24)),
+            ("local_timer", VisitorKind::Timer, CauseClass::Hardirq, None),
+            ("call_function", VisitorKind::CrossCall, CauseClass::Ipi, None),
+            ("RCU", VisitorKind::Softirq, CauseClass::Softirq, None),
+        ] {
+            let found = find(name).unwrap();
+            assert_eq!((found.kind, found.class, found.irq), (kind, class, irq), "{name}");
+        }
         assert!((cc1.per_second - 4.0).abs() < 1e-9);
         assert_eq!(find("kworker/1").unwrap().kind, VisitorKind::BoundKernelThread);
         let unbound = find("kworker/u4").unwrap();
         assert_eq!((unbound.kind, unbound.count), (VisitorKind::KernelThread, 2));
         assert!(find("spin-1").is_none() && find("swapper/1").is_none());
-        assert_eq!(seen.longest_held_by, ["cc1", "idle", "kworker/1"]);
+        assert_eq!(seen.longest_held_by, ["preempted cc1", "idle", "preempted kworker/1"]);
     }
 
     #[test]
@@ -210,7 +227,7 @@ mod tests {
         let processes = ShieldSpec { processes: cpus("1"), ..ShieldSpec::default() };
         assert_eq!(names(&processes).into_iter().collect::<Vec<_>>(), ["cc1", "kworker/u4"]);
         let interrupts = ShieldSpec { interrupts: cpus("1"), ..ShieldSpec::default() };
-        assert_eq!(names(&interrupts).into_iter().collect::<Vec<_>>(), ["24 eth0-rx"]);
+        assert_eq!(names(&interrupts).into_iter().collect::<Vec<_>>(), ["eth0-rx"]);
         let elsewhere = ShieldSpec { processes: cpus("0"), interrupts: cpus("0"), ..ShieldSpec::default() };
         assert!(names(&elsewhere).is_empty());
     }

@@ -4,7 +4,7 @@ use crate::output::{Failure, paragraph, table, width};
 use host::undo::{StateDir, UndoReport};
 use model::ShieldReport;
 use prepare::shield::{ActiveShield, ShieldPlan, ShieldStep, Status, SweepKind, SweepStep};
-use prepare::verify::{Evidence, Leak, Visitor, VisitorKind};
+use prepare::verify::{Evidence, Leak, Visitor};
 use report::{Column, Grid};
 use std::fmt::Write as _;
 
@@ -167,9 +167,9 @@ pub(super) fn undone(report: &UndoReport) -> String {
 
 /// Whether a visitor is an interrupt whose CPUs cannot be set: the kernel has taken the write bits from its mask.
 pub(super) fn is_managed(visitor: &Visitor) -> bool {
-    let number = visitor.name.split(' ').next().and_then(|word| word.parse::<u32>().ok());
-    let mask = number.filter(|_| visitor.kind == VisitorKind::Interrupt);
-    mask.and_then(|number| std::fs::metadata(format!("/proc/irq/{number}/smp_affinity_list")).ok())
+    visitor
+        .irq
+        .and_then(|number| std::fs::metadata(format!("/proc/irq/{number}/smp_affinity_list")).ok())
         .is_some_and(|data| data.permissions().readonly())
 }
 
@@ -195,10 +195,12 @@ pub(super) fn evidence(evidence: &Evidence, leaks: &[Leak]) -> String {
                 (false, false) => "",
             };
             let rate = format!("{:.1}", visitor.per_second);
-            vec![rate, visitor.kind.words().to_owned(), visitor.name.clone(), mark.to_owned()]
+            let what = visitor.irq.map_or_else(String::new, |irq| format!(" {irq}"));
+            let what = format!("{}{what}", visitor.kind.words());
+            vec![rate, visitor.class.to_string(), visitor.name.clone(), what, mark.to_owned()]
         };
         if !cpu.visitors.is_empty() {
-            let words = ["what", "name", "remark"].map(Column::words);
+            let words = ["class", "name", "what", "remark"].map(Column::words);
             let columns = std::iter::once(Column::figures("times", "/s")).chain(words).collect();
             let rows = cpu.visitors.iter().map(row).collect();
             text.push_str(&Grid { columns, rows, ..Grid::default() }.text(width()));
