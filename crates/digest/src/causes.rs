@@ -92,7 +92,7 @@ pub struct CauseChange {
 }
 
 /// What changed between the results of two sides; `None` where the messages of one were not explained.
-pub(crate) fn changes(a: &[&ResultDocument], b: &[&ResultDocument]) -> Option<CauseChanges> {
+pub fn changes(a: &[&ResultDocument], b: &[&ResultDocument]) -> Option<CauseChanges> {
     let explained = |used| combined(used).filter(|explanation| explanation.messages > 0);
     let (a, b) = (explained(a)?, explained(b)?);
     let mut found: BTreeMap<CauseClass, [f64; 2]> = BTreeMap::new();

@@ -1,7 +1,7 @@
 //! Kernels in words: which of them keeps its tail under load, what that costs without load, and what the policy does to it.
 
 use crate::say::Facts;
-use crate::units::{capital, counted, list, three_digits};
+use crate::units::{capital, counted, list, span, three_digits};
 use digest::cells::{self, Key, kind_of};
 use digest::combine::centre;
 use digest::names::{is_baseline, label_word, rank, varying};
@@ -17,6 +17,8 @@ const TAILS: [&str; 3] = ["p99.9", "p99", "max"];
 const FEWEST: usize = 6;
 /// Below this ratio a tail is kept, and below it two kernels are not told apart: less is often chance, and seldom matters.
 const KEPT: f64 = 2.0;
+/// Causes at most that a sentence names.
+const CAUSES: usize = 2;
 /// Sentences of a run at most.
 const MOST: usize = 5;
 
@@ -168,10 +170,12 @@ fn sentence(
         let keeps = if is_alone { "keeps its tail best" } else { "keeps its tail" };
         let others: Vec<String> = others.iter().map(|(name, ratio)| format!("{name} with {}", words(ratio))).collect();
         let others = if others.is_empty() { String::new() } else { format!(" So do {}.", list(&others)) };
+        let of_worst = whole.iter().find(|(name, _)| name == worst)?.1;
+        let because = because([of_best, of_worst], load, best);
         let once =
             if *boots == 1 { format!(" One {unit} each shows no spread between {unit}s.") } else { String::new() };
         format!(
-            "{what} {best} {keeps}: {tail} is {} times that without load.{others} The worst is {worst} with {} times. {cost}{once}",
+            "{what} {best} {keeps}: {tail} is {} times that without load.{others} The worst is {worst} with {} times.{because} {cost}{once}",
             words(least),
             words(most)
         )
@@ -183,6 +187,23 @@ fn sentence(
         format!("{what} no kernel stands out: {}", from_to())
     };
     Some((is_real_time, text + &left_out))
+}
+
+/// Which causes take more from the messages of the worst kernel than from those of the best one; empty where one is not explained.
+fn because(kernels: [&OfKernel<'_>; 2], load: &str, best: &str) -> String {
+    let results = kernels.map(|of| {
+        let all = of.get(load).into_iter().flat_map(|of| of.boots.values().flatten());
+        all.copied().collect::<Vec<_>>()
+    });
+    let changes = digest::causes::changes(&results[0], &results[1]);
+    let classes = changes.iter().flat_map(|changes| &changes.classes);
+    let more = classes.filter(|one| one.difference_ns > 0.0 && one.class.is_known()).take(CAUSES);
+    let words = more.map(|one| format!("{} takes {} ({} on {best})", one.class, span(one.b_ns), span(one.a_ns)));
+    let words: Vec<String> = words.collect();
+    if words.is_empty() {
+        return String::new();
+    }
+    format!(" There {} from a message on average.", list(&words))
 }
 
 /// Why a kernel has no figure under both loads.
@@ -252,7 +273,7 @@ fn times((ratio, boots): &(Ratio, usize), unit: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{Latency, Probe};
+    use model::{Blame, CauseClass, Explanation, Latency, Probe};
 
     fn result(p50: u64, p99: u64) -> ResultDocument {
         let mut result = ResultDocument { probe: Probe::Pingpong, ..ResultDocument::default() };
@@ -332,6 +353,39 @@ mod tests {
         let (is_real_time, text) = told("other", &other).unwrap();
         assert!(!is_real_time && text.contains("no kernel keeps its tail: p99 is 80.0"), "{text}");
         assert!(told("fifo:50", &fifo[..1]).is_none(), "one kernel is no comparison");
+    }
+
+    /// Catches: a cause of the best kernel that is blamed for the worst one's tail, what is not known given as a cause, and sums in place
+    /// of means.
+    #[test]
+    fn the_causes_that_the_best_kernel_lacks_are_named() {
+        let explained = |losses: &[(CauseClass, u64)]| {
+            let blame = |&(class, lost_ns)| Blame {
+                class,
+                name: None,
+                host: "initiator".to_owned(),
+                messages: 10,
+                lost_ns,
+                share: 0.0,
+                worst_ns: lost_ns,
+                p99_without_ns: None,
+                p99_9_without_ns: None,
+            };
+            let causes = losses.iter().map(blame).collect();
+            let explanation = Some(Explanation { messages: 1000, causes, ..Explanation::default() });
+            ResultDocument { explanation, ..ResultDocument::default() }
+        };
+        use CauseClass::{LowerTask, Preempted, Softirq, Unknown};
+        let best = explained(&[(Softirq, 100_000), (Preempted, 4_000_000)]);
+        let worst =
+            explained(&[(Softirq, 6_000_000), (LowerTask, 3_000_000), (Preempted, 1_000_000), (Unknown, 9_000_000)]);
+        let of = |result| OfLoad { boots: BTreeMap::from([(1, vec![result])]), untrusted: None };
+        let [best, worst] = [&best, &worst].map(|result| OfKernel::from([("build", of(result))]));
+        assert_eq!(
+            because([&best, &worst], "build", "rt"),
+            " There softirq takes 6.00 µs (100 ns on rt) and lower-task takes 3.00 µs (0 ns on rt) from a message on average."
+        );
+        assert_eq!(because([&OfKernel::new(), &worst], "build", "rt"), "", "one is not explained");
     }
 
     /// Catches: a winner among twins, and among kernels whose boots lie as far apart as the kernels do.
