@@ -55,6 +55,8 @@ pub struct Recorder {
     messages: Arc<Mapping>,
     state: Arc<Mapping>,
     lanes: Vec<Lane>,
+    /// The CPUs whose events are kept; all where it is empty.
+    kept: Vec<u16>,
     /// Whether run time that is missing was taken by a hypervisor; on a machine of its own it is time around interrupts.
     is_guest: bool,
     /// How many of the messages that are over were taken, and how many of them were overwritten before.
@@ -76,6 +78,8 @@ struct Lane {
     forgotten_ns: u64,
     /// Events that were overwritten before they were read.
     lost: u64,
+    /// Events that were read and found no room behind later ones.
+    crowded_out: u64,
 }
 
 impl Recorder {
@@ -141,6 +145,7 @@ impl Recorder {
             cpus: object.memory("cpus", cpus * CPU_BYTES)?,
             messages: Arc::new(object.memory("messages", MESSAGES * MESSAGE_BYTES)?),
             state: Arc::new(object.memory("state", STATE_BYTES)?),
+            kept: Vec::new(),
             is_guest: is_guest(),
             lanes: (0..cpus).map(|_| Lane::default()).collect(),
             // The first message is cold: caches, and the kernel's memory for it.
@@ -159,7 +164,8 @@ impl Recorder {
     /// are forgotten.
     pub fn read(&mut self, since_ns: u64) -> Vec<u64> {
         let over = self.state.read(OVER_AT);
-        for (cpu, lane) in self.lanes.iter_mut().enumerate() {
+        let is_kept = |cpu: usize| self.kept.is_empty() || self.kept.iter().any(|kept| usize::from(*kept) == cpu);
+        for (cpu, lane) in self.lanes.iter_mut().enumerate().filter(|(cpu, _)| is_kept(*cpu)) {
             lane.read(&self.cpus, cpu * CPU_BYTES, since_ns);
         }
         let first = self.taken.max(over.saturating_sub(MESSAGES as u64 / 2));
@@ -167,6 +173,11 @@ impl Recorder {
         self.taken = first.max(over);
         let done = (first..over).map(|at| self.state.read(DONE_AT + 8 * place(at, MESSAGES)));
         done.collect()
+    }
+
+    /// Keeps the events of these CPUs only: those of a CPU take up to 30 MB.
+    pub fn keep_only(&mut self, cpus: Vec<u16>) {
+        self.kept = cpus;
     }
 
     /// The stamps of a message that is not overwritten yet.
@@ -219,6 +230,11 @@ impl Recorder {
         self.lanes.get(usize::from(cpu)).map_or(0, |lane| lane.forgotten_ns)
     }
 
+    /// Events that were read, and forgotten before they were as old as asked for.
+    pub fn crowded_out(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.crowded_out).sum()
+    }
+
     /// Events that were overwritten before they were read.
     pub fn lost(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.lost).sum()
@@ -246,6 +262,7 @@ impl Lane {
         events[known.saturating_sub(MOST_NESTED)..].sort_by_key(Event::end_ns);
         let old = self.events.partition_point(|event| event.end_ns() < since_ns);
         let forget = old.max(self.events.len().saturating_sub(MOST_KEPT));
+        self.crowded_out += u64::try_from(forget - old).unwrap_or(u64::MAX);
         for event in self.events.drain(..forget) {
             self.forgotten_ns = event.end_ns();
             if matches!(event.kind, EventKind::Switch { .. }) {

@@ -41,7 +41,7 @@ pub struct Evidence {
     pub no_trace: Option<String>,
     /// Trace events that this kernel does not have.
     pub missing_events: Vec<String>,
-    /// Trace events that were lost because a buffer was full.
+    /// Events that were lost because a buffer was full, or that came before the last 524,288 of a CPU.
     pub lost_events: u64,
 }
 
@@ -69,6 +69,9 @@ pub fn run(cpus: &CpuList, time: Duration, policy: Policy) -> Result<Evidence, V
         Ok(recorder) => (Some(recorder), None),
         Err(error) => (None, Some(error.to_string())),
     };
+    if let Some(recorder) = &mut recorder {
+        recorder.keep_only(cpus.iter().filter_map(|cpu| u16::try_from(cpu).ok()).collect());
+    }
     let missing_events = recorder.iter().flat_map(Recorder::missing).map(str::to_owned).collect();
     let over = AtomicBool::new(false);
     let spins = std::thread::scope(|scope| {
@@ -97,7 +100,7 @@ pub fn run(cpus: &CpuList, time: Duration, policy: Policy) -> Result<Evidence, V
         evidence(spin, &recorder.events(cpu, from_ns, spin.to_ns, 0), from_ns, &own)
     });
     let cpus = seen.collect();
-    let lost_events = recorder.as_ref().map_or(0, Recorder::lost);
+    let lost_events = recorder.as_ref().map_or(0, |recorder| recorder.lost() + recorder.crowded_out());
     Ok(Evidence { format: model::FORMAT, policy, cpus, no_trace, missing_events, lost_events })
 }
 

@@ -1,6 +1,7 @@
 //! From kernel events to who touched a CPU, how often, and whether a shield forbids it. Pure, but for [`look_up`].
 
 use super::{CpuEvidence, Gap};
+use explain::event::Vector;
 use explain::timeline::Activity;
 use explain::{Event, Name};
 use model::{CauseClass, ShieldSpec};
@@ -71,8 +72,9 @@ pub fn visitors(
             Activity::Task { tid, .. } => (*kinds.entry(tid).or_insert_with(|| kind_of(tid, &name.to_string())), None),
             Activity::Hardirq { irq, .. } => (VisitorKind::Interrupt, Some(irq)),
             Activity::Softirq { .. } => (VisitorKind::Softirq, None),
-            _ if class == CauseClass::Hardirq => (VisitorKind::Timer, None),
-            _ => (VisitorKind::CrossCall, None),
+            Activity::Vector(Vector::LocalTimer) => (VisitorKind::Timer, None),
+            Activity::Vector(_) => (VisitorKind::CrossCall, None),
+            Activity::Unknown | Activity::Idle => continue,
         };
         *counts.entry((kind, class, family(name), irq)).or_default() += 1;
     }

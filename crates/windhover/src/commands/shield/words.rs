@@ -209,6 +209,13 @@ pub(super) fn evidence(evidence: &Evidence, leaks: &[Leak]) -> String {
     if let Some(why) = &evidence.no_trace {
         text.push_str(&paragraph("nobody could be named: ", why));
     }
+    if evidence.lost_events > 0 {
+        let what = format!(
+            "{} events were lost or came before those that are kept: verify for a shorter time",
+            evidence.lost_events
+        );
+        text.push_str(&paragraph("not all is known: ", &what));
+    }
     text.push_str(&match leaks.len() {
         0 => "nothing came that the shield forbids\n".to_owned(),
         1 => "one visitor came that the shield forbids\n".to_owned(),
