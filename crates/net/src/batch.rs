@@ -105,7 +105,8 @@ impl Batch {
     pub(crate) fn send(&mut self, fd: RawFd, from: usize, to: usize) -> c_int {
         let heads = self.heads.get_mut(from..to).unwrap_or_default();
         let count = c_uint::try_from(heads.len()).unwrap_or(0);
-        // SAFETY: heads, parts, bytes and names live in `self`; parts fit, controls by `set_target`'s promise.
+        // SAFETY: each head points to a part, and that to bytes, which live as long as `self`, as do names; no part is
+        // longer than its room, and `set_target` promises the controls.
         unsafe { libc::sendmmsg(fd, heads.as_mut_ptr(), count, libc::MSG_NOSIGNAL as _) }
     }
 

@@ -177,7 +177,8 @@ impl Completion {
 
     /// Gives a call to the system.
     fn post(&mut self, call: *mut Call) -> io::Result<()> {
-        // SAFETY: the call is ours, on the heap, not with the system, and stays until its end is taken.
+        // SAFETY: the call is ours, on the heap, and the system does not have it. All that the system is given lies in the call, which
+        // stays until its end is taken.
         let done = unsafe {
             (*call).overlapped = Overlapped { internal: 0, internal_high: 0, offset: 0, event: null_mut() };
             (*call).buffer = Buffer { length: ROOM as u32, bytes: (&raw mut (*call).room).cast() };
