@@ -85,20 +85,15 @@ pub(crate) struct Collector {
     calls: Option<ObservedCalls>,
 }
 
-/// Stamps the calls on one descriptor.
-struct CallsOn(RawFd, Calls);
+struct StampedCalls(Calls);
 
-impl CallObserver for CallsOn {
-    fn sends(&self, fd: RawFd, message: &[u8]) {
-        if fd == self.0 {
-            self.1.sends(message);
-        }
+impl CallObserver for StampedCalls {
+    fn sends(&self, message: &[u8]) {
+        self.0.sends(message);
     }
 
-    fn received(&self, fd: RawFd, message: &[u8]) {
-        if fd == self.0 {
-            self.1.received(message);
-        }
+    fn received(&self, message: &[u8]) {
+        self.0.received(message);
     }
 }
 
@@ -123,6 +118,8 @@ impl Drop for OnlyRecording {
 
 impl Drop for Collector {
     fn drop(&mut self) {
+        // Before another one may begin.
+        self.calls = None;
         self.over.store(true, Ordering::Release);
     }
 }
@@ -150,12 +147,11 @@ impl Collector {
         };
         let only = OnlyRecording::begin()?;
         let recorder = Recorder::start(&subject).map_err(|error| error.to_string())?;
-        let calls = descriptor.map(|descriptor| Ok(Arc::new(CallsOn(descriptor, recorder.calls()?)))).transpose();
-        let calls = calls.map_err(|error: trace::TraceError| error.to_string())?;
+        let calls = recorder.calls().map_err(|error| error.to_string())?;
         let mut collecting = Collecting::new(side, late, policy, recorder);
         collecting.spins = spins;
         let mut collector = Self::spawn(collecting, cpu, only, |_| {})?;
-        collector.calls = calls.map(|calls| ObservedCalls::by(calls));
+        collector.calls = descriptor.map(|descriptor| ObservedCalls::by(descriptor, Arc::new(StampedCalls(calls))));
         Ok(collector)
     }
 
@@ -193,8 +189,8 @@ impl Collector {
     }
 
     pub(crate) fn finish(mut self) -> Result<Collected, String> {
-        self.over.store(true, Ordering::Release);
         self.calls = None;
+        self.over.store(true, Ordering::Release);
         let id = self.id.load(Ordering::Acquire);
         if id != 0 {
             // The other end may spin on that CPU until this one has its result; this one's is free.
@@ -423,7 +419,7 @@ impl PassObserver for NearExplainer {
     fn begin(&mut self, _: u32, socket: Option<RawFd>) {
         if let Some(late) = self.late {
             let started = Collector::start(self.side, socket, late, (self.policy, self.cpu, self.spins));
-            self.watch = started.is_err().then(|| ThreadWatch::start(self.cpu)).flatten();
+            self.watch = started.is_err().then(|| ThreadWatch::start(self.cpu, None)).flatten();
             self.collector = Some(started);
         }
     }
@@ -459,8 +455,8 @@ impl PassObserver for NearExplainer {
         match (self.collected.take(), self.times.take()) {
             (Some(Ok(collected)), _) => explain_pass(late, &mut explanation, collected, &far, result, further),
             (Some(Err(why)), Some(times)) => {
-                explanation.limits.push(thread_times::limit(&why));
-                explain_by_times(late, &mut explanation, &times, &far, result, further);
+                explanation.limits.extend(times.limits(&why));
+                explain_by_times(late, &mut explanation, times, &far, result, further);
             }
             (Some(Err(why)), None) => explanation.limits.push(why),
             (None, _) => explanation.limits.push("nothing was recorded".to_owned()),
@@ -505,7 +501,7 @@ fn explain_pass(
     }
     // Where it has only the times of its threads, nothing is known of single messages there.
     let far = far.filter(|far| far.usual_ns > 0);
-    let same_clock = far.is_some_and(has_same_clock);
+    let same_clock = far.is_some_and(thread_times::has_same_clock);
     let late: Vec<Explained> = stays.into_iter().map(|near| join(near, &usual, far, same_clock)).collect();
     explanation.late = u64::try_from(late.len()).unwrap_or(u64::MAX) + dropped;
     summarize(explanation, &late, usual.stays());
@@ -517,37 +513,45 @@ fn explain_pass(
 fn explain_by_times(
     late: Late,
     explanation: &mut Explanation,
-    times: &ThreadTimes,
+    mut times: ThreadTimes,
     far: &[FarStays],
     result: &mut Measured,
     further: &Measured,
 ) {
-    let all = thread_times::all_messages(&further.hlog);
-    let far = far_end(explanation, far).filter(|far| has_same_clock(far));
     let Late::Over(ns, q) = late else { return };
+    if explanation.kind == LatencyKind::WakeUp && times.threads() > 1 {
+        explanation.limits.push("several threads sleep, and which of them a wake-up was of is not known".to_owned());
+        times = ThreadTimes::default();
+    }
+    let all = thread_times::all_messages(&further.hlog);
+    let far = far_end(explanation, far);
     let over_ns = ns.max(all.quantile(q).filter(|_| q > 0.0).unwrap_or(0));
-    let (over_ns, late) = times.explain(over_ns, &all, &further.outliers, far);
+    let (over_ns, late) = times.explain(thread_times::since_1970_ns(), over_ns, &all, &further.outliers, far);
     (explanation.over_ns, explanation.late) = (over_ns, late.len() as u64);
     summarize(explanation, &late, &all);
     store(late, explanation, result, further);
 }
 
-/// What the far end explained, if it did; else its reason becomes a limit.
+/// The far end, if it explained its part; what it could not becomes a limit. Of several it is not known which one a message went to.
 fn far_end<'a>(explanation: &mut Explanation, far: &'a [FarStays]) -> Option<&'a FarStays> {
-    let far = far.first();
-    match far.map(|far| &far.refused) {
-        Some(None) => explanation
-            .limits
-            .extend(far.into_iter().flat_map(|far| &far.limits).map(|limit| format!("at the far end: {limit}"))),
-        Some(Some(why)) => explanation.limits.push(format!("the far end explains nothing: {why}")),
-        None if explanation.kind == LatencyKind::WakeUp => {}
-        None => explanation.limits.push("the far end explains nothing".to_owned()),
+    for one in far {
+        match &one.refused {
+            None => explanation.limits.extend(one.limits.iter().map(|limit| format!("at the far end: {limit}"))),
+            Some(why) => explanation.limits.push(format!("the far end explains nothing: {why}")),
+        }
     }
-    far.filter(|far| far.refused.is_none())
-}
-
-fn has_same_clock(far: &FarStays) -> bool {
-    far.machine.is_some() && far.machine == host::boot_id()
+    match far {
+        [only] => Some(only).filter(|far| far.refused.is_none()),
+        [] if explanation.kind == LatencyKind::WakeUp => None,
+        [] => {
+            explanation.limits.push("the far end explains nothing".to_owned());
+            None
+        }
+        _ => {
+            explanation.limits.push("what several far ends explain is not joined with single messages".to_owned());
+            None
+        }
+    }
 }
 
 /// Keeps the worst late messages.
@@ -555,7 +559,7 @@ fn store(late: Vec<Explained>, explanation: &Explanation, result: &mut Measured,
     let mut worst = late;
     worst.sort_by_key(|message| std::cmp::Reverse(message.rtt_ns));
     worst.truncate(MOST_STORED);
-    let since_1970_ns = clock::realtime_ns().saturating_sub(clock::monotonic_ns());
+    let since_1970_ns = thread_times::since_1970_ns();
     // Sleeps are counted from the begin of their warm-up.
     let is_known = |one: &&Outlier, seq| one.seq == seq && explanation.kind == LatencyKind::Rtt;
     let known = |seq| further.outliers.iter().find(|one| is_known(one, seq)).cloned().unwrap_or_default();

@@ -54,7 +54,7 @@ impl PassObserver for FarExplainer {
             let cpu = task::current_cpu().filter(|_| task::allowed_cpus().is_ok_and(|cpus| cpus.len() == 1));
             let started =
                 Collector::start(Side::Far, socket, Late::Beyond(FAR_QUANTILE), (self.policy, cpu, self.spins));
-            self.watch = started.is_err().then(|| ThreadWatch::start(cpu)).flatten();
+            self.watch = started.is_err().then(|| ThreadWatch::start(cpu, Some(task::thread_id()))).flatten();
             self.collector = Some(started);
         }
     }

@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 use task::TaskError;
+pub use thread_times::this_thread_measures;
 
 /// Stack of a flow's thread. A quarter of it is touched beforehand.
 const STACK_BYTES: usize = 256 << 10;

@@ -298,6 +298,7 @@ pub(crate) fn place_thread(
     policy: model::Policy,
     longest: Option<Duration>,
 ) -> Result<(), ProbeError> {
+    flow::this_thread_measures();
     if let Some(cpu) = cpu {
         // The kernel refuses a CPU behind a shield to a thread that is not in its control group.
         host::shield::enter(&[cpu].into_iter().collect())?;

@@ -52,7 +52,10 @@ impl Calls {
     /// A message is about to be sent by this thread.
     pub fn sends(&self, message: &[u8]) {
         let head = Head::of(message);
-        self.knows(head.tag);
+        if !self.knows(head.tag) {
+            // The rest of a message that was sent in part.
+            return;
+        }
         if let Some(thread) = self.thread() {
             // A wake-up from a pause before the send is none by a message.
             self.clear(thread);

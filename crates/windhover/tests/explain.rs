@@ -186,11 +186,17 @@ fn without_privileges_the_waits_for_a_cpu_are_named() {
     let explanation = documents(&output).pop().unwrap()["explanation"].clone();
     let rows = explanation["causes"].as_array().unwrap();
     let waits = rows.iter().filter(|row| row["class"] == "run-queue").map(|row| row["share"].as_f64().unwrap());
+    let ends: Vec<&str> =
+        rows.iter().filter(|row| row["class"] == "run-queue").map(|row| row["host"].as_str().unwrap()).collect();
+    // Both share the CPU with the thread that takes it.
+    assert!(ends.contains(&"initiator") && ends.contains(&"reflector"), "{explanation}");
     // The rest is what each message of a busy machine loses to other things.
     assert!(waits.sum::<f64>() > 0.5 && explanation["late"].as_u64().unwrap() >= 20, "{explanation}");
     let limits = explanation["limits"].to_string();
     assert!(
-        limits.contains("no kernel events") && limits.contains("CAP_BPF") && limits.contains("far end"),
+        limits.contains("no kernel events")
+            && limits.contains("CAP_BPF")
+            && limits.contains("at the far end: only the CPU times"),
         "{limits}"
     );
 }
