@@ -146,18 +146,33 @@ fn assert_same(plain: &str, other: &str, what: &str) {
     assert_eq!(plain.lines().count(), other.lines().count(), "{what}");
 }
 
+/// Starts again, once, where a time-out was early: those of sockets count jiffies, which lag behind the clock after the host has stalled
+/// a virtual machine, and the kernel's own calls return early then.
+fn timely(what: &str, start: impl Fn() -> (Started, String)) -> (Started, String) {
+    let (started, said) = start();
+    if !said.contains("too early") {
+        return (started, said);
+    }
+    println!("RETRIED {what}: a time-out was early");
+    started.end();
+    start()
+}
+
 /// The calls that wait 20 ms end in the spin, or in the sleep behind it, or do not spin at all.
 #[test]
 fn every_call_returns_what_the_kernel_returns() {
     let folder = Folder::new("bypass-calls");
     let Some(program) = calls(&folder, "every_call_returns_what_the_kernel_returns", &[]) else { return };
-    let (started, plain) = Started::new(&mut Command::new(&program), "done");
+    let (started, plain) = timely("the calls", || Started::new(&mut Command::new(&program), "done"));
     assert_eq!(started.end(), Some(23));
     assert!(plain.lines().count() > 140 && !plain.contains("too late") && !plain.contains("too early"), "{plain}");
     for us in [3_000, 5_000_000, 0] {
-        let mut command = bypass(&folder, &["run", "--", &program]);
-        let (started, said) = Started::new(budget(&mut command, us), "done");
-        assert_same(&plain, &said, &format!("with a budget of {us} µs"));
+        let what = format!("with a budget of {us} µs");
+        let (started, said) = timely(&what, || {
+            let mut command = bypass(&folder, &["run", "--", &program]);
+            Started::new(budget(&mut command, us), "done")
+        });
+        assert_same(&plain, &said, &what);
         let pages = stat(&folder);
         assert_eq!(pages.len(), 1, "{pages:?}");
         let page = &pages[0];
