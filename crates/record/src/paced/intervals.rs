@@ -19,8 +19,8 @@ const MOST_REPORTS: usize = 600;
 /// Intervals with late messages that are kept apart at most; beyond, the oldest gets its line.
 const MOST_STRAGGLERS: usize = 16;
 /// The log gets a line an interval up to so many bytes; from there, and from each further step, a line covers twice as many.
-const LOG_BYTES: usize = 80 << 20;
-const LOG_STEP: usize = 16 << 20;
+const LOG_BYTES: usize = 48 << 20;
+const LOG_STEP: usize = 8 << 20;
 
 /// Tags of the log, in the order of [`Tallies`].
 const TAGS: [&str; 3] = ["rtt", "rtt_intended", "lateness"];
