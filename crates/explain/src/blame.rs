@@ -103,15 +103,15 @@ fn interrupts(span: &Span, tally: &mut Tally) -> bool {
 }
 
 /// From which time on a segment's events are kept; what was before it is unknown.
-fn known_from(slice: &Slice, timeline: &Timeline, tally: &mut Tally) -> u64 {
-    let from_ns = timeline.known_from_ns.clamp(slice.from.at_ns, slice.to.at_ns);
-    tally.add(CauseClass::Unknown, Name::default(), 0, from_ns - slice.from.at_ns);
-    from_ns
+fn known_from((from_ns, to_ns): (u64, u64), timeline: &Timeline, tally: &mut Tally) -> u64 {
+    let known_ns = timeline.known_from_ns.clamp(from_ns, to_ns.max(from_ns));
+    tally.add(CauseClass::Unknown, Name::default(), 0, known_ns - from_ns);
+    known_ns
 }
 
 /// The thread is to run. What is not explained otherwise is its own.
 fn runs(slice: &Slice, excess_ns: u64, own: u8, timeline: &Timeline, tally: &mut Tally) -> CauseClass {
-    let (start_ns, end_ns) = (known_from(slice, timeline, tally), slice.to.at_ns);
+    let (start_ns, end_ns) = (known_from(slice.times(), timeline, tally), slice.to.at_ns);
     let mut others_ns = start_ns - slice.from.at_ns;
     for span in timeline.between(start_ns, end_ns) {
         let ns = span.end_ns - span.start_ns;
@@ -173,7 +173,7 @@ fn points(slice: &Slice, timeline: &Timeline, left_ns: u64, tally: &mut Tally) {
 
 /// The thread waits for the CPU.
 fn waits(slice: &Slice, own: u8, timeline: &Timeline, tally: &mut Tally) -> CauseClass {
-    let (start_ns, end_ns) = (slice.from.at_ns, slice.to.at_ns);
+    let (start_ns, end_ns) = (known_from(slice.times(), timeline, tally), slice.to.at_ns);
     let mut steal_ns = timeline.missing_between(start_ns, end_ns);
     for span in timeline.between(start_ns, end_ns) {
         let ns = span.end_ns - span.start_ns;
@@ -206,7 +206,8 @@ fn waits(slice: &Slice, own: u8, timeline: &Timeline, tally: &mut Tally) -> Caus
 
 /// The timer of the thread is due. Up to the usual time it may expire late on purpose (timer slack); from then on the CPU keeps it.
 fn expires(slice: &Slice, excess_ns: u64, timeline: &Timeline, tally: &mut Tally) -> CauseClass {
-    let (start_ns, end_ns) = (slice.to.at_ns.saturating_sub(excess_ns), slice.to.at_ns);
+    let end_ns = slice.to.at_ns;
+    let start_ns = known_from((end_ns.saturating_sub(excess_ns), end_ns), timeline, tally);
     let interrupted_ns = timeline.first_interrupt(start_ns, end_ns).unwrap_or(end_ns);
     let mut steal_ns = timeline.missing_between(start_ns, end_ns);
     for span in timeline.between(start_ns, end_ns) {
@@ -250,7 +251,7 @@ fn keeps(slice: &Slice, span: &Span, (name, tid): (Name, i32), timeline: &Timeli
 
 /// The kernel receives: on this CPU the packet's softirq is to run.
 fn receives(slice: &Slice, timeline: &Timeline, tally: &mut Tally) -> CauseClass {
-    let (start_ns, end_ns) = (known_from(slice, timeline, tally), slice.to.at_ns);
+    let (start_ns, end_ns) = (known_from(slice.times(), timeline, tally), slice.to.at_ns);
     // A thread that is stopped waits for no message: the one that continues it wakes it.
     let left = timeline.leaves.iter().rev().find(|leave| leave.tid == slice.thread && leave.at_ns < end_ns);
     if let Some(stopped) = left.filter(|leave| leave.state & STOPPED != 0) {
@@ -288,7 +289,8 @@ pub fn deferred(
     timeline: &Timeline,
 ) -> Vec<Cause> {
     let mut tally = Tally::default();
-    for span in timeline.between(raised_ns, received_ns) {
+    let known_ns = known_from((raised_ns, received_ns), timeline, &mut tally);
+    for span in timeline.between(known_ns, received_ns) {
         match span.activity {
             Activity::Task { tid, name, .. } if !is_receiver(name) => {
                 tally.add(CauseClass::SoftirqDeferred, name, tid, span.end_ns - span.start_ns);
@@ -299,6 +301,51 @@ pub fn deferred(
         }
     }
     tally.settle(place, received_ns.saturating_sub(raised_ns).saturating_sub(usual_ns)).0
+}
+
+/// A thread that polls takes a message within this time after it has come.
+const LONGEST_POLL_NS: u64 = 5_000;
+
+/// Causes of a message's wait for a thread that polls: what had its CPU just before it found the message. Whether the message came before
+/// or meanwhile is not known, so they are what it waited at most.
+pub fn polled(
+    (from_ns, received_ns): (u64, u64),
+    thread: i32,
+    own: u8,
+    place: &Place<'_>,
+    timeline: &Timeline,
+) -> Vec<Cause> {
+    let mut tally = Tally::default();
+    let known_ns = timeline.known_from_ns.clamp(from_ns, received_ns.max(from_ns));
+    let spans: Vec<Span> = timeline.between(known_ns, received_ns).collect();
+    let mut is_known = false;
+    for span in spans.iter().rev() {
+        let ns = span.end_ns - span.start_ns;
+        let leave = timeline.leaves.iter().rev().find(|leave| leave.tid == thread && leave.at_ns <= span.start_ns);
+        match (span.activity, leave) {
+            _ if interrupts(span, &mut tally) => {}
+            (Activity::Task { tid, .. }, Some(leave)) if tid != thread => {
+                let (class, name, tid) = absent(own, span.activity, leave.state, leave.throttled);
+                // A thread that sleeps waits for the message.
+                is_known = class == CauseClass::Blocked;
+                if is_known {
+                    break;
+                }
+                tally.add(class, name, tid, ns);
+            }
+            _ => {
+                is_known = ns > LONGEST_POLL_NS;
+                if is_known {
+                    break;
+                }
+            }
+        }
+    }
+    if !is_known {
+        tally.add(CauseClass::Unknown, Name::default(), 0, known_ns - from_ns);
+    }
+    tally.add(CauseClass::Steal, Name::default(), 0, timeline.missing_between(from_ns, received_ns));
+    tally.settle(place, received_ns.saturating_sub(from_ns)).0
 }
 
 /// `12.3 µs`, as evidence has times.

@@ -1,6 +1,6 @@
 //! One late message: what both ends know of it, put together.
 
-use crate::blame::{Place, blame, deferred};
+use crate::blame::{Place, blame, deferred, polled};
 use crate::stay::{Side, Slice, Stage, Stay};
 use crate::timeline::Timeline;
 use model::{Cause, CauseClass, ExplainedStay, FarStays, PathSegment, SegmentTime};
@@ -112,8 +112,14 @@ pub fn explain_stay(
         let segment = if side == Side::Near { PathSegment::WireBack } else { PathSegment::WireOut };
         let place = Place { host, cpu: received.cpu, segment };
         let raised_ns = received.at_ns - deferral_ns;
-        let lane = timeline(received.cpu, raised_ns, received.at_ns, 0);
-        causes.extend(deferred((raised_ns, received.at_ns), LEAST_EXCESS_NS, &place, &lane));
+        let times = (raised_ns, received.at_ns);
+        if stay.is_polled() {
+            let lane = timeline(received.cpu, raised_ns, received.at_ns, stay.receiver());
+            causes.extend(polled(times, stay.receiver(), priority, &place, &lane));
+        } else {
+            let lane = timeline(received.cpu, raised_ns, received.at_ns, 0);
+            causes.extend(deferred(times, LEAST_EXCESS_NS, &place, &lane));
+        }
     }
     let at = |stage| stay.at(stage).map_or(0, |stamp| stamp.at_ns);
     ExplainedStay {

@@ -11,7 +11,8 @@ pub enum Stage {
     Queued,
     /// It was given to the driver.
     Sent,
-    /// The softirq was raised in which the stack received it: packets that come while it runs come later than that.
+    /// The softirq was raised in which the stack received it: packets that come while it runs come later than that. Past the kernel it
+    /// is the last time at which this end sent, which is before the message came.
     Raised,
     /// The stack received it.
     Received,
@@ -81,6 +82,11 @@ pub struct Slice {
 }
 
 impl Slice {
+    /// Its begin and its end.
+    pub fn times(&self) -> (u64, u64) {
+        (self.from.at_ns, self.to.at_ns)
+    }
+
     pub fn ns(&self) -> u64 {
         self.to.at_ns.saturating_sub(self.from.at_ns)
     }
@@ -162,13 +168,23 @@ impl Stay {
         self.at(first).map_or(0, |stamp| stamp.at_ns)
     }
 
+    /// Whether its thread looks for messages in a stack past the kernel: it is received when the call has it.
+    pub fn is_polled(&self) -> bool {
+        self.at(Stage::Received).is_some_and(|received| self.at(Stage::Returned) == Some(received))
+    }
+
+    /// The thread that receives it.
+    pub fn receiver(&self) -> i32 {
+        self.threads[1]
+    }
+
     /// How long it was away, in ns: between the driver and the stack, at the near end.
     pub fn away_ns(&self) -> Option<u64> {
         let left = self.at(Stage::Sent).or(self.at(Stage::Queued))?;
         self.at(Stage::Received)?.at_ns.checked_sub(left.at_ns)
     }
 
-    /// How long the softirq that received it had been raised, in ns; not longer than it was away, or at the far end than 10 ms.
+    /// How long what received it had been able to, in ns; not longer than it was away, or at the far end than 10 ms.
     pub fn deferral_ns(&self) -> u64 {
         let stamps = self.at(Stage::Received).zip(self.at(Stage::Raised));
         let since_raise_ns = stamps.map_or(0, |(received, raised)| received.at_ns.saturating_sub(raised.at_ns));

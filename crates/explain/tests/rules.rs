@@ -1,7 +1,7 @@
 //! Each rule of blame on a short list of events. Times are µs from the begin of the segment.
 
 use model::{CauseClass, PathSegment};
-use windhover_explain::blame::{Place, blame, deferred};
+use windhover_explain::blame::{Place, blame, deferred, polled};
 use windhover_explain::event::Vector;
 use windhover_explain::stay::{STAGES, Slice, Work};
 use windhover_explain::{Event, EventKind, Name, Side, Stage, Stamp, Stay, Timeline, Usual, explain_stay};
@@ -225,6 +225,32 @@ fn what_a_packet_waited_for_is_from_the_raise_of_its_softirq() {
     assert_eq!(causes, ["softirq-deferred hog 250", "hardirq timer 50", "softirq NET_RX 19"]);
     assert_eq!(of(9, &[hog, softirq(10, 400, 3, 1)]), ["softirq NET_RX 390"], "a packet before it took long");
     assert_eq!(of(330, &[hog, softirq(300, 30, 9, 0)]), ["softirq-deferred hog 69"], "RCU was over before");
+}
+
+/// Catches: what was over long before a thread found its message, or a sleep for it, blamed for the wait; a part of the last
+/// interruption that is not.
+#[test]
+fn a_thread_that_polls_waits_for_what_had_its_cpu_last() {
+    let of = |events: &[Event]| -> Vec<String> {
+        let place = Place { host: "reflector", cpu: 0, segment: PathSegment::WireOut };
+        let timeline = Timeline::new(events, at(0), at(400));
+        let causes = polled((at(0), at(400)), ME, FIFO_60, &place, &timeline);
+        let name = |name: Option<&str>| name.unwrap_or("-").to_owned();
+        causes.iter().map(|one| format!("{} {} {}", one.class, name(one.name.as_deref()), one.ns / 1000)).collect()
+    };
+    let me = switch(-100, (0, RUNNABLE), ME, FIFO_60, "me");
+    let hog = |from_us, to_us| {
+        [switch(from_us, (ME, RUNNABLE), 20, FIFO_80, "hog"), switch(to_us, (20, SLEEPING), ME, FIFO_60, "me")]
+    };
+    let timer = vector(394, 3, Vector::LocalTimer);
+    let [out, back] = hog(100, 390);
+    assert_eq!(of(&[me, out, back, timer]), ["preempted hog 290", "hardirq local_timer 3"]);
+    let [out, back] = hog(100, 300);
+    assert_eq!(of(&[me, out, back, timer]), ["hardirq local_timer 3"], "it looked for 94 µs since");
+    let asleep = [me, switch(100, (ME, SLEEPING), 20, NICE_0, "hog"), switch(396, (20, RUNNABLE), ME, FIFO_60, "me")];
+    assert_eq!(of(&asleep), [""; 0], "it slept until the message came");
+    let stopped = [me, switch(100, (ME, STOPPED), 20, NICE_0, "hog"), switch(396, (20, RUNNABLE), ME, FIFO_60, "me")];
+    assert_eq!(of(&stopped), ["stopped - 296"]);
 }
 
 /// A message at the far end that its thread answered at once, 5 µs after the stack received it.

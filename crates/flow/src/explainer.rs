@@ -88,6 +88,10 @@ pub(crate) struct Collector {
 struct StampedCalls(Calls);
 
 impl CallObserver for StampedCalls {
+    fn sent(&self, message: &[u8]) {
+        self.0.sent(message);
+    }
+
     fn sends(&self, message: &[u8]) {
         self.0.sends(message);
     }
@@ -135,23 +139,26 @@ impl Collector {
         let of_messages = || {
             let socket = socket.ok_or("the recorder follows one socket, and no stream of messages, nor PGM")?;
             let carried = host::stack::carried(&[socket]).unwrap_or_default();
-            match carried.iter().find(|one| one.by != "kernel") {
-                Some(other) => Err(format!("messages go past the kernel, by {}", other.by)),
-                None => Ok(socket),
-            }
+            let by = carried.first().map_or("kernel", |one| one.by.as_str());
+            // One that only spins leaves the messages to the kernel.
+            let is_past_kernel = !["kernel", "spin"].contains(&by);
+            let port = if is_past_kernel { 0 } else { port(socket) };
+            Ok::<_, String>((port, is_past_kernel, by != "kernel", socket))
         };
-        let (subject, descriptor) = match side {
-            Side::Timer => (Subject::Sleeps, None),
-            Side::Near => of_messages().map(|socket| (Subject::Near(port(socket)), Some(socket)))?,
-            Side::Far => of_messages().map(|socket| (Subject::Far(port(socket)), Some(socket)))?,
+        let messages = if side == Side::Timer { None } else { Some(of_messages()?) };
+        let subject = match messages {
+            None => Subject::Sleeps,
+            Some((port, ..)) if side == Side::Near => Subject::Near(port),
+            Some((port, ..)) => Subject::Far(port),
         };
         let only = OnlyRecording::begin()?;
         let recorder = Recorder::start(&subject).map_err(|error| error.to_string())?;
-        let calls = recorder.calls().map_err(|error| error.to_string())?;
+        let calls = messages.map(|(_, is_past_kernel, _, socket)| Ok((socket, recorder.calls(is_past_kernel)?)));
+        let calls = calls.transpose().map_err(|error: trace::TraceError| error.to_string())?;
         let mut collecting = Collecting::new(side, late, policy, recorder);
-        collecting.spins = spins;
+        collecting.spins = spins || messages.is_some_and(|(_, _, spins, _)| spins);
         let mut collector = Self::spawn(collecting, cpu, only, |_| {})?;
-        collector.calls = descriptor.map(|descriptor| ObservedCalls::by(descriptor, Arc::new(StampedCalls(calls))));
+        collector.calls = calls.map(|(socket, calls)| ObservedCalls::by(socket, Arc::new(StampedCalls(calls))));
         Ok(collector)
     }
 
@@ -536,7 +543,14 @@ fn explain_by_times(
 fn far_end<'a>(explanation: &mut Explanation, far: &'a [FarStays]) -> Option<&'a FarStays> {
     for one in far {
         match &one.refused {
-            None => explanation.limits.extend(one.limits.iter().map(|limit| format!("at the far end: {limit}"))),
+            None => {
+                for limit in &one.limits {
+                    match explanation.limits.iter_mut().find(|near| *near == limit) {
+                        Some(near) => *near = format!("at both ends: {limit}"),
+                        None => explanation.limits.push(format!("at the far end: {limit}")),
+                    }
+                }
+            }
             Some(why) => explanation.limits.push(format!("the far end explains nothing: {why}")),
         }
     }

@@ -9,6 +9,9 @@ pub trait CallObserver: Send + Sync {
     /// A message, or the rest of one, is about to be sent.
     fn sends(&self, message: &[u8]);
 
+    /// It has been sent, or a part of it.
+    fn sent(&self, _message: &[u8]) {}
+
     /// A call that waits for messages has returned this one, or a part of it.
     fn received(&self, message: &[u8]);
 }
@@ -41,6 +44,14 @@ impl Drop for ObservedCalls {
 pub(crate) fn sends(fd: RawFd, message: &[u8]) {
     if fd == OBSERVED.load(Ordering::Relaxed) {
         observe(|observer| observer.sends(message));
+    }
+}
+
+/// `result` is what the call returned.
+#[inline(always)]
+pub(crate) fn sent(fd: RawFd, message: &[u8], result: isize) {
+    if result > 0 && fd == OBSERVED.load(Ordering::Relaxed) {
+        observe(|observer| observer.sent(message));
     }
 }
 

@@ -23,7 +23,9 @@ pub(crate) fn last() -> io::Error {
 pub(crate) fn send(fd: RawFd, message: &[u8], flags: c_int) -> isize {
     calls::sends(fd, message);
     // SAFETY: the pointer and length describe `message`, which lives through the call.
-    unsafe { libc::send(fd, message.as_ptr().cast::<c_void>(), message.len(), flags) }
+    let result = unsafe { libc::send(fd, message.as_ptr().cast::<c_void>(), message.len(), flags) };
+    calls::sent(fd, message, result);
+    result
 }
 
 #[inline]
@@ -42,7 +44,7 @@ pub(crate) fn sendto(fd: RawFd, message: &[u8], flags: c_int, to: &[u8]) -> isiz
     calls::sends(fd, message);
     // SAFETY: both pointer and length pairs describe slices that live through the call. The kernel copies the address
     // bytes, so their alignment does not matter; preloaded stacks get it from an 8-byte aligned struct anyway.
-    unsafe {
+    let result = unsafe {
         libc::sendto(
             fd,
             message.as_ptr().cast::<c_void>(),
@@ -51,7 +53,9 @@ pub(crate) fn sendto(fd: RawFd, message: &[u8], flags: c_int, to: &[u8]) -> isiz
             to.as_ptr().cast::<libc::sockaddr>(),
             length,
         )
-    }
+    };
+    calls::sent(fd, message, result);
+    result
 }
 
 /// recvfrom(2); writes the source in kernel form to `from` and its length to `length`.
@@ -87,7 +91,9 @@ pub(crate) fn read(fd: RawFd, buffer: &mut [u8]) -> isize {
 pub(crate) fn write(fd: RawFd, message: &[u8]) -> isize {
     calls::sends(fd, message);
     // SAFETY: the pointer and length describe `message`, which lives through the call.
-    unsafe { libc::write(fd, message.as_ptr().cast::<c_void>(), message.len()) }
+    let result = unsafe { libc::write(fd, message.as_ptr().cast::<c_void>(), message.len()) };
+    calls::sent(fd, message, result);
+    result
 }
 
 /// poll(2); a negative time-out waits for ever.

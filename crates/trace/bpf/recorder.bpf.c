@@ -104,6 +104,8 @@ struct wh_thread {
 	u64 until_ns;
 	/* The last wake-up that a call returned from (recorder.rs). */
 	u64 last[4];
+	/* When that softirq was raised that woke it; 0 where none did. */
+	u64 raised_ns;
 };
 
 struct { uint(type, ARRAY); u32 *key; struct wh_cpu *value; uint(max_entries, 64); uint(map_flags, MAPPED); } cpus SEC(".maps");
@@ -336,6 +338,7 @@ SEC("tp_btf/sched_waking") int sched_waking(u64 *ctx)
 		return 0;
 	thread->woken_ns = now;
 	thread->woken_cpu = cpu;
+	thread->raised_ns = lane->running_raised_ns;
 	return 0;
 }
 

@@ -12,12 +12,17 @@ use std::sync::Arc;
 
 // The layout of a thread in recorder.bpf.c, in bytes.
 pub(crate) const THREADS: usize = 256;
-pub(crate) const THREAD_BYTES: usize = 64;
+pub(crate) const THREAD_BYTES: usize = 72;
 const TRIES: u64 = 4;
 const RUNNING_AT: usize = 8;
 const PLACE_AT: usize = 16;
 /// The last wake-up that a call returned from: its times, and the CPUs.
 const LAST_AT: usize = 32;
+/// When that softirq was raised that woke it.
+const WOKEN_BY_AT: usize = 64;
+
+/// A thread that is woken by a message takes it within this time, where nothing keeps it from its CPU.
+const FINDS_WITHIN_NS: u64 = 50_000;
 
 thread_local! {
     /// The id of this thread, which costs a system call.
@@ -26,6 +31,8 @@ thread_local! {
 
 /// The memory that the programs share with the threads that call.
 pub struct Calls {
+    /// Whether a stack in the process carries them, so that no program sees them.
+    pub(crate) are_past_kernel: bool,
     pub(crate) messages: Arc<Mapping>,
     pub(crate) state: Arc<Mapping>,
     pub(crate) threads: Arc<Mapping>,
@@ -66,6 +73,20 @@ impl Calls {
         self.has_thread(head.seq, 0);
     }
 
+    /// This thread has sent a message. Where the kernel does not see it, that is when it is under way.
+    pub fn sent(&self, message: &[u8]) {
+        let head = Head::of(message);
+        if !self.are_past_kernel || !self.knows(head.tag) {
+            return;
+        }
+        let sent = now();
+        [Stage::Queued, Stage::Sent].into_iter().for_each(|stage| self.stamp(head.seq, stage, false, sent));
+        if self.state.read(FAR_AT) != 0 {
+            self.state.write(RAISED_AT, sent.at_ns);
+            self.is_over(head.seq);
+        }
+    }
+
     /// A call of this thread has returned a message.
     pub fn received(&self, message: &[u8]) {
         let returned = now();
@@ -74,24 +95,48 @@ impl Calls {
             return;
         }
         let is_far = self.state.read(FAR_AT) != 0;
-        let came_ns = self.state.read(RECEIVED_AT);
-        if is_far && came_ns != 0 {
-            let [cpu, _] = halves(self.state.read(RECEIVED_AT + 8));
-            self.stamp(head.seq, Stage::Received, true, Stamp { at_ns: came_ns, cpu });
-            self.stamp(head.seq, Stage::Raised, false, Stamp { at_ns: self.state.read(RAISED_AT), cpu });
-            self.state.write(RECEIVED_AT, 0);
+        if is_far && !self.are_past_kernel {
+            self.takes_frame(head.seq);
         }
-        if let Some((woken, running)) = self.thread().and_then(|thread| self.wake_up(thread, head.seq)) {
+        let mut wake_up = self.thread().and_then(|thread| self.wake_up(thread, head.seq));
+        if self.are_past_kernel {
+            wake_up = wake_up.filter(|(_, running)| returned.at_ns.saturating_sub(running.at_ns) < FINDS_WITHIN_NS);
+            // What woke the thread is received then, another message when the call has it, after what was sent last.
+            let came = wake_up.map_or(returned, |(woken, _)| woken);
+            let since_ns = match (wake_up, self.thread()) {
+                (Some(_), thread) => thread.map_or(0, |thread| self.threads.read(thread + WOKEN_BY_AT)),
+                (None, _) if is_far => self.state.read(RAISED_AT),
+                (None, _) => self.at(head.seq, Stage::Sent),
+            };
+            self.stamp(head.seq, Stage::Received, is_far, came);
+            self.stamp(head.seq, Stage::Raised, false, Stamp { at_ns: since_ns, ..came });
+        }
+        if let Some((woken, running)) = wake_up {
             self.stamp(head.seq, Stage::Waking, is_far, woken);
             self.stamp(head.seq, Stage::Running, is_far, running);
         }
         self.stamp(head.seq, Stage::Returned, is_far, returned);
         self.has_thread(head.seq, 32);
         if !is_far {
-            let over = self.state.read(OVER_AT);
-            self.state.write(DONE_AT + 8 * place(over, MESSAGES), head.seq);
-            self.state.write(OVER_AT, over + 1);
+            self.is_over(head.seq);
         }
+    }
+
+    /// The frame of a stream that came last is that of this message.
+    fn takes_frame(&self, seq: u64) {
+        let came_ns = self.state.read(RECEIVED_AT);
+        if came_ns != 0 {
+            let [cpu, _] = halves(self.state.read(RECEIVED_AT + 8));
+            self.stamp(seq, Stage::Received, true, Stamp { at_ns: came_ns, cpu });
+            self.stamp(seq, Stage::Raised, false, Stamp { at_ns: self.state.read(RAISED_AT), cpu });
+            self.state.write(RECEIVED_AT, 0);
+        }
+    }
+
+    fn is_over(&self, seq: u64) {
+        let over = self.state.read(OVER_AT);
+        self.state.write(DONE_AT + 8 * place(over, MESSAGES), seq);
+        self.state.write(OVER_AT, over + 1);
     }
 
     /// Whether a tag is that of the messages: the first one is.

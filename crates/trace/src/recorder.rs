@@ -74,7 +74,7 @@ struct Lane {
     events: VecDeque<Event>,
     /// The last switch that is not in `events` any more.
     last_switch: Option<Event>,
-    /// The end of the last event that was forgotten.
+    /// The end of the last event that was forgotten, or the first event behind those that were overwritten.
     forgotten_ns: u64,
     /// Events that were overwritten before they were read.
     lost: u64,
@@ -104,13 +104,13 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// What stamps the calls that carry the messages: the threads that make those.
+    /// What stamps the calls that carry the messages: the threads that make those. Of what goes past the kernel there are no others.
     ///
     /// # Errors
     /// The memory of the threads cannot be mapped.
-    pub fn calls(&self) -> Result<Calls, TraceError> {
+    pub fn calls(&self, are_past_kernel: bool) -> Result<Calls, TraceError> {
         let threads = Arc::new(self.object.memory("threads", THREADS * THREAD_BYTES)?);
-        Ok(Calls { messages: Arc::clone(&self.messages), state: Arc::clone(&self.state), threads })
+        Ok(Calls { are_past_kernel, messages: Arc::clone(&self.messages), state: Arc::clone(&self.state), threads })
     }
 
     /// Begins to record the receive calls of any process, each as the stay of a message at a far end whose last stage is the return of
@@ -257,6 +257,10 @@ impl Lane {
         self.read = until;
         let known = self.events.len();
         self.events.extend(events.drain(usize::try_from(overwritten).unwrap_or(usize::MAX)..).flatten());
+        if let Some(first) = self.events.get(known).filter(|_| overwritten > 0) {
+            // What happened in between is as unknown as what is forgotten.
+            self.forgotten_ns = first.at_ns;
+        }
         // Only interrupts within the program that records change the order.
         let events = self.events.make_contiguous();
         events[known.saturating_sub(MOST_NESTED)..].sort_by_key(Event::end_ns);
@@ -264,7 +268,7 @@ impl Lane {
         let forget = old.max(self.events.len().saturating_sub(MOST_KEPT));
         self.crowded_out += u64::try_from(forget - old).unwrap_or(u64::MAX);
         for event in self.events.drain(..forget) {
-            self.forgotten_ns = event.end_ns();
+            self.forgotten_ns = self.forgotten_ns.max(event.end_ns());
             if matches!(event.kind, EventKind::Switch { .. }) {
                 self.last_switch = Some(event);
             }

@@ -11,7 +11,7 @@ fn a_message_has_its_stages_in_order() {
     near.connect(far.local_addr().unwrap()).unwrap();
     let port = near.local_addr().unwrap().port();
     let mut recorder = Recorder::start(&Subject::Near(port)).unwrap();
-    let calls = recorder.calls().unwrap();
+    let calls = recorder.calls(false).unwrap();
     println!("missing: {:?}", recorder.missing().collect::<Vec<_>>());
     let answering = std::thread::spawn(move || {
         let mut message = [0; 64];

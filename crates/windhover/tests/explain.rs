@@ -78,6 +78,38 @@ fn a_thread_that_takes_the_cpu_is_named_at_its_end() {
     assert_refused(&["explain", path, "--cell", "sctp"], 2, &["sctp"]);
 }
 
+/// Catches: stacks of a process whose messages are not followed, or whose waits have no end or the other one.
+#[test]
+fn a_thread_that_takes_the_cpu_from_a_stack_in_the_process_is_named_at_its_end() {
+    let _alone = disturbs_alone();
+    let cpus: Vec<u32> = task::allowed_cpus().unwrap().iter().collect();
+    assert!(cpus.len() > 1, "needs two CPUs");
+    for (disturbed, end, other) in [(cpus[0], "initiator", "reflector"), (cpus[1], "reflector", "initiator")] {
+        let folder = Folder::new(&format!("explain-stacks-{end}"));
+        let plan = PLAN.replace("CPU0", &cpus[0].to_string()).replace("CPU1", &cpus[1].to_string());
+        // Real-time threads that spin on both CPUs would leave none to the thread that explains.
+        let plan = plan
+            .replace("fifo:10", "other")
+            .replace("seconds = 1", "seconds = 2")
+            .replace("loopback", "netns")
+            .replace("\"udp\", \"tcp\"]", "\"udp\"]\nstack = [\"spin\", \"xdp\"]");
+        let file = folder.file("plan.toml", &plan);
+        let hog = Disturber::start(Disturbance::Hog(300), disturbed, clock::monotonic_ns()).unwrap();
+        let output = run(&["campaign", "run", &file, "--output", folder.path()]);
+        hog.finish().unwrap();
+        assert_code(&output, 0);
+        let run_dir = run_directory(&folder.0);
+        let text = stdout(&run(&["explain", run_dir.to_str().unwrap(), "--json"]));
+        let cells: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(cells.as_array().unwrap().len(), 2);
+        for cell in cells.as_array().unwrap() {
+            let rows = late_by(cell, &["preempted", "run-queue"], Disturbance::Hog(300).thread());
+            let at = |end: &str| rows.iter().filter(|(host, _)| host == end).map(|(_, late)| late).sum::<u64>();
+            assert!(at(end) >= 20 && at(other) <= at(end) / 5, "{}: {rows:?}, {}", cell["cell"], cell["explanation"]);
+        }
+    }
+}
+
 /// Catches: an endpoint that follows the socket that was opened last, which is another client's: what it explains then has other
 /// numbers, or is of messages of which there are few.
 #[test]
@@ -196,7 +228,7 @@ fn without_privileges_the_waits_for_a_cpu_are_named() {
     assert!(
         limits.contains("no kernel events")
             && limits.contains("CAP_BPF")
-            && limits.contains("at the far end: only the CPU times"),
+            && limits.contains("at both ends: only the CPU times"),
         "{limits}"
     );
 }
