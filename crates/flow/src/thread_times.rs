@@ -214,8 +214,8 @@ impl ThreadTimes {
         let unknown = |name: &str, ns| cause(NEAR, PathSegment::Whole, CauseClass::Unknown, Some(name), ns);
         match near {
             Some(near) => {
-                take(unknown("the thread ran", near.ran));
-                take(unknown("the thread slept", u64::MAX));
+                take(unknown("thread ran", near.ran));
+                take(unknown("thread slept", u64::MAX));
             }
             None => take(unknown("no reading", u64::MAX)),
         }
@@ -366,7 +366,7 @@ mod tests {
             let causes = late.causes.iter().map(|cause| (cause.class, cause.name.clone(), cause.ns / 10_000));
             causes.collect::<Vec<_>>()
         };
-        let slept = |ns| (CauseClass::Unknown, Some("the thread slept".to_owned()), ns);
+        let slept = |ns| (CauseClass::Unknown, Some("thread slept".to_owned()), ns);
         let (own, other) = if late[0].seq == 50_010_000 { (&late[0], &late[1]) } else { (&late[1], &late[0]) };
         assert_eq!(of(own), [(CauseClass::RunQueue, None, 44), slept(5)]);
         assert_eq!(of(other), [slept(49)]);

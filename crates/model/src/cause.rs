@@ -137,7 +137,7 @@ classes! {
         Elsewhere("it is absent from the figures, which are measured without it");
     Unknown = "unknown", "what happened is not known",
         "none of the others",
-        Unknown("the events of that time were not recorded, or were overwritten before they were read");
+        Unknown("no event of that time is known: there was no recorder, or it was overwritten before it was read");
 }
 
 impl CauseClass {

@@ -151,8 +151,9 @@ factors! { FACTORS =
     "capture" Switch Spec(capture = on), default("false"), of(Probe::WITH_REFLECTOR),
         about("Keep the packets of every cell as `cells/NNNN.pcapng`, with 64 bytes of payload each, up to 64 MiB.");
     "explain" Switch Spec(explain), default("false"), of(EXPLAINED),
-        about("Explain late messages and wake-ups, in a pass of its own with a recorder of kernel events: it needs CAP_BPF and CAP_PERFMON.");
-        flag "explain" = "true" on EXPLAINED OUTPUT "Explain what is late, in a second pass with a recorder of kernel events";
+        about("Explain late messages and wake-ups in a pass of their own: by kernel events with CAP_BPF and CAP_PERFMON, else by the CPU times \
+             of threads.");
+        flag "explain" = "true" on EXPLAINED OUTPUT "Explain what is late in a second pass: by kernel events, or without CAP_BPF by the CPU times of threads";
     "explain_over" Text Spec(explain = some(parsed)), of(EXPLAINED),
         about("Which of them are explained: those over a time (`100us`), over the `p99.9`, or `auto`: over the p99 (default: auto).");
         flag "explain-over" <TIME> on EXPLAINED OUTPUT "Explain what is over this time (100us), over p99.9, or auto: over the p99",

@@ -74,7 +74,7 @@ pub(crate) struct Serve {
     /// Let clients with the key use another address for data than for the control connection
     #[arg(long, help_heading = LIMITS)]
     pub(crate) allow_other_addresses: bool,
-    /// Record why messages were late here, for clients that ask (needs CAP_BPF and CAP_PERFMON)
+    /// Explain why messages were late here, for clients that ask: kernel events need CAP_BPF and CAP_PERFMON
     #[arg(long, help_heading = LIMITS)]
     pub(crate) explain: bool,
     /// Tell those clients the names of programs of others
