@@ -227,6 +227,20 @@ fn what_a_packet_waited_for_is_from_the_raise_of_its_softirq() {
     assert_eq!(of(330, &[hog, softirq(300, 30, 9, 0)]), ["softirq-deferred hog 69"], "RCU was over before");
 }
 
+/// Catches: a task that ran before events were overwritten, blamed for a time of which nothing is known.
+#[test]
+fn what_was_overwritten_is_unknown() {
+    let hog = [switch(-100, (0, RUNNABLE), 20, FIFO_80, "hog")];
+    for (work, cause) in [(Work::Waits, "run-queue hog 200"), (Work::Receives, "softirq-deferred hog 200")] {
+        let slice = slice(work, 300);
+        let timeline = Timeline { known_from_ns: at(100), ..Timeline::new(&hog, at(0), at(300)) };
+        let causes = blame(&slice, 300_000, FIFO_60, &timeline, "reflector");
+        let name = |name: Option<&str>| name.unwrap_or("-").to_owned();
+        let found = causes.iter().map(|one| format!("{} {} {}", one.class, name(one.name.as_deref()), one.ns / 1000));
+        assert_eq!(found.collect::<Vec<_>>(), [cause, "unknown - 100"]);
+    }
+}
+
 /// Catches: what was over long before a thread found its message, or a sleep for it, blamed for the wait; a part of the last
 /// interruption that is not.
 #[test]
