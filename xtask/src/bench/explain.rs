@@ -1,14 +1,14 @@
 //! The figures of explanations, each beside its goal: what the recorder costs, how much of late messages is named, whether tails are
-//! predicted rightly, how fast it is, and the self-test. An hour at 40,000 messages a second is not measured here.
+//! predicted rightly, how fast it is, the self-test, and the kernel's timerlat. An hour at 40,000 messages a second is not measured here.
 
 use super::bypass::Goal;
 use super::lab::Lab;
-use super::{Options, document, interleaved, number, shield};
+use super::{Options, document, interleaved, number, shield, timerlat};
 use crate::process::{self, Killed};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -41,10 +41,14 @@ enum Part {
     Event,
     /// `explain --self-test`.
     SelfTest,
+    /// The split of wake-up latency beside that of the kernel's timerlat, in a guest where this kernel has no timerlat.
+    Timerlat,
 }
 
 impl Part {
-    const ALL: [Self; 6] = [Self::Cost, Self::Named, Self::Removed, Self::Speed, Self::Event, Self::SelfTest];
+    // Text follows the rows of the last one.
+    const ALL: [Self; 7] =
+        [Self::Cost, Self::Named, Self::Removed, Self::Speed, Self::Event, Self::SelfTest, Self::Timerlat];
 }
 
 /// What is removed: the disturbance, how both ends receive, and the class and name of the cause. Of a thread that sleeps the same
@@ -73,6 +77,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             Part::Speed => pure("windhover-explain", "messages", "messages explained a second", &Goal::AtLeast(5000.0)),
             Part::Event => pure("windhover-trace", "event", "recorded event, ns", &Goal::AtMost(60.0)),
             Part::SelfTest => self_test(&binary, arguments),
+            Part::Timerlat => disturb().and_then(|disturb| timerlat::rows(&binary, &disturb, options.rounds)),
         };
         let rows = rows.with_context(|| format!("{part:?}"))?;
         eprint!("{rows}");
@@ -160,10 +165,15 @@ fn named<const R: u32, const S: u32>(binary: &Path, options: &Options<R, S>) -> 
     Ok(rows.collect())
 }
 
-fn removed<const R: u32, const S: u32>(binary: &Path, options: &Options<R, S>) -> Result<String> {
+/// Builds the example that disturbs a CPU.
+fn disturb() -> Result<PathBuf> {
     let build = "build --quiet --release --locked --package windhover-load --example disturb";
     process::run(&process::cargo(), &build.split(' ').collect::<Vec<_>>())?;
-    let disturb = process::target().join("release/examples/disturb");
+    Ok(process::target().join("release/examples/disturb"))
+}
+
+fn removed<const R: u32, const S: u32>(binary: &Path, options: &Options<R, S>) -> Result<String> {
+    let disturb = disturb()?;
     let lab = Lab::up(binary)?;
     let server = far_end(&lab)?;
     // Predicted and, in the second arm, measured.

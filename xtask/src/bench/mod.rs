@@ -13,6 +13,7 @@ mod raw;
 mod render;
 mod shield;
 mod stream;
+mod timerlat;
 mod wake;
 
 use crate::process;
@@ -44,7 +45,7 @@ enum Bench {
     Render(render::Arguments),
     /// The four rates of the heat maps: whether they are reached, what is lost, how late messages leave.
     Pace(pace::Arguments),
-    /// Explanations of late messages: cost of the recorder, named share, predicted tails, speed, self-test. Goals are shown as met or missed.
+    /// Explanations of late messages: cost of the recorder, named share, predicted tails, speed, self-test, timerlat. Goals are shown as met or missed.
     Explain(explain::Arguments),
     /// Cause of late messages of `pace`: with and without a CPU hog and a compiler, and with a stalled reflector.
     Late(late::Arguments),

@@ -36,13 +36,13 @@ pub(super) fn make(folder: &Path, volume_tools: Option<&Path>) -> Result<Image> 
 }
 
 /// Files of a guest in a folder: a shell, busybox and [`TOOLS`] to begin with.
-pub(super) struct Root {
+pub(crate) struct Root {
     pub(super) folder: PathBuf,
     busybox: PathBuf,
 }
 
 impl Root {
-    pub(super) fn make(folder: PathBuf) -> Result<Self> {
+    pub(crate) fn make(folder: PathBuf) -> Result<Self> {
         files::fresh(&folder)?;
         let root = Self { folder, busybox: find("busybox")? };
         for tool in TOOLS {
@@ -68,7 +68,7 @@ impl Root {
     }
 
     /// A program with the libraries that it needs.
-    pub(super) fn program(&self, name: &str, from: &Path) -> Result<()> {
+    pub(crate) fn program(&self, name: &str, from: &Path) -> Result<()> {
         self.copy(name, from)?;
         libraries_of(from)?.iter().try_for_each(|path| self.copy(path.trim_start_matches('/'), Path::new(path)))
     }
@@ -80,7 +80,7 @@ impl Root {
     }
 
     /// Packs everything so far into an archive that joins an image.
-    pub(super) fn pack(&self, archive: &Path) -> Result<()> {
+    pub(crate) fn pack(&self, archive: &Path) -> Result<()> {
         let pack = "cd \"$1\" && find . -mindepth 1 | \"$0\" cpio -o -H newc -R 0:0 > \"$2\"";
         let (busybox, folder) = (self.busybox.to_string_lossy(), self.folder.to_string_lossy());
         process::run("sh", &["-c", pack, &busybox, &folder, &archive.to_string_lossy()])

@@ -18,7 +18,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Emulator, shell and tools of the guest, and what unpacks and strips them.
-const PACKAGES: [&str; 12] = [
+pub(crate) const PACKAGES: [&str; 12] = [
     "qemu-system-x86",
     "debian-archive-keyring",
     "seabios",
