@@ -1,9 +1,9 @@
 # The kernel's timerlat and `windhover wake --explain` in turn, alone and beside disturbances: ROUNDS CPU PRIORITY.
 # Prints '@@ LOAD TOOL' before each trace or explanation. What is set in tracefs is restored at the end, also after a failure.
 set -eu
-rounds=$1 cpu=$2 priority=$3 tracing=/sys/kernel/tracing load=
+rounds=$1 cpu=$2 priority=$3 tracing=/sys/kernel/tracing load= work=
 instance=$tracing/instances/windhover
-cpus=$(cat $tracing/osnoise/cpus) period=$(cat $tracing/osnoise/timerlat_period_us) work=$(mktemp -d)
+cpus=$(cat $tracing/osnoise/cpus) period=$(cat $tracing/osnoise/timerlat_period_us)
 if grep -qs -e timerlat -e osnoise $tracing/current_tracer $tracing/instances/*/current_tracer; then
     echo 'another program uses timerlat or osnoise' >&2
     exit 1
@@ -15,11 +15,12 @@ restore() {
     rmdir $instance
     echo $cpus >$tracing/osnoise/cpus
     echo $period >$tracing/osnoise/timerlat_period_us
-    rm -r $work
+    rm -rf "$work"
 }
 mkdir $instance
 trap restore EXIT
 trap 'exit 1' INT TERM HUP
+work=$(mktemp -d)
 echo $cpu >$tracing/osnoise/cpus
 echo 1000 >$tracing/osnoise/timerlat_period_us
 echo 1 >$instance/events/osnoise/enable
