@@ -245,8 +245,9 @@ pub(crate) struct Collecting {
     pub(crate) recent: Histogram,
     /// Messages whose events may not all be there yet.
     waiting: VecDeque<Stay>,
-    /// When the last step was.
+    /// When the last step was, and the last one that found messages that are over.
     step_ns: u64,
+    progress_ns: u64,
     /// When the thread slept last.
     rested_ns: Cell<u64>,
     /// The worst, the least of them first.
@@ -272,6 +273,7 @@ impl Collecting {
             recent: Histogram::new(),
             waiting,
             step_ns: 0,
+            progress_ns: clock::monotonic_ns(),
             rested_ns: Cell::new(0),
             stays: BinaryHeap::new(),
             explained: std::collections::BTreeMap::new(),
@@ -306,12 +308,17 @@ impl Collecting {
     }
 
     fn step(&mut self, now_ns: u64, last: bool) {
-        let oldest = self.waiting.front().map_or(now_ns, |stay| stay.start_ns(self.side)).min(now_ns);
+        // Those under way began before the last one was over, or little later.
+        let oldest = self.waiting.front().map_or(now_ns, |stay| stay.start_ns(self.side)).min(self.progress_ns);
         // A client that sends little makes nothing wait longer.
         let kept_ns = if self.is_other { LONGEST_NS } else { KEPT_NS };
         let since_ns = oldest.saturating_sub(kept_ns).max(now_ns.saturating_sub(LONGEST_NS));
         self.rested_ns.set(clock::monotonic_ns());
-        for seq in self.recorder.read(since_ns) {
+        let over = self.recorder.read(since_ns);
+        if !over.is_empty() {
+            self.progress_ns = now_ns;
+        }
+        for seq in over {
             rest(&self.rested_ns);
             if let Some(stay) = self.recorder.stay(seq) {
                 self.usual.add(&stay);
