@@ -2,7 +2,7 @@
 
 use crate::event::{EventKind, Name};
 use crate::stay::{Slice, Work};
-use crate::timeline::{Activity, Span, Timeline};
+use crate::timeline::{Activity, Leave, Span, Timeline};
 use model::{Cause, CauseClass, PathSegment};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 const FIRST_ORDINARY: u8 = 100;
 /// Bits of a task's state (include/linux/sched.h): stopped, and traced.
 const STOPPED: u32 = 0x4 | 0x8;
+/// A task that waits for memory or a device.
+const UNINTERRUPTIBLE: u32 = 0x2;
 /// The interrupt with which another CPU asks for a switch is taken within this time.
 const USUAL_WITHOUT_INTERRUPT_NS: u64 = 20_000;
 /// The longest time between two ticks of a CPU that has more than one task to run.
@@ -51,7 +53,11 @@ impl Place<'_> {
     fn cause(&self, class: CauseClass, name: Name, tid: i32, ns: u64, evidence: String) -> Cause {
         Cause {
             class,
-            name: Some(name.to_string()).filter(|name| !name.is_empty()),
+            // A task may give itself an empty name.
+            name: match name.to_string() {
+                name if !name.is_empty() => Some(name),
+                _ => (tid > 0).then(|| format!("task {tid}")),
+            },
             pid: (tid > 0).then_some(tid),
             host: self.host.to_owned(),
             cpu: Some(u32::from(self.cpu)),
@@ -113,18 +119,29 @@ fn known_from((from_ns, to_ns): (u64, u64), timeline: &Timeline, tally: &mut Tal
 fn runs(slice: &Slice, excess_ns: u64, own: u8, timeline: &Timeline, tally: &mut Tally) -> CauseClass {
     let (start_ns, end_ns) = (known_from(slice.times(), timeline, tally), slice.to.at_ns);
     let mut others_ns = start_ns - slice.from.at_ns;
+    // What it left before it was moved here is of another stay.
+    let moved = timeline.last_move(slice.thread, slice.from.at_ns, slice.from.at_ns + 1).is_some();
+    let here_since_ns = if moved { slice.from.at_ns } else { 0 };
     for span in timeline.between(start_ns, end_ns) {
         let ns = span.end_ns - span.start_ns;
         if interrupts(&span, tally) {
             others_ns += ns;
             continue;
         }
-        let away =
-            || timeline.leaves.iter().rev().find(|leave| leave.tid == slice.thread && leave.at_ns <= span.start_ns);
+        let is_here = |leave: &&Leave| leave.tid == slice.thread && (here_since_ns..=span.start_ns).contains(&leave.at_ns);
+        let away = || timeline.leaves.iter().rev().find(is_here);
         let (class, name, tid) = match (span.activity, away()) {
             (Activity::Task { tid, .. }, _) if tid == slice.thread => continue,
+            // It was moved to the queue of this CPU.
+            (Activity::Task { tid, name, priority }, None) if moved => {
+                let may_go_first = own >= FIRST_ORDINARY || priority <= own;
+                (if may_go_first { CauseClass::RunQueue } else { CauseClass::LowerTask }, name, tid)
+            }
             // It ran already when the events begin.
             (Activity::Unknown, _) | (_, None) => continue,
+            (_, Some(leave)) if leave.state & UNINTERRUPTIBLE != 0 && timeline.has_fault(slice.thread, leave.at_ns) => {
+                (CauseClass::PageFault, Name::default(), 0)
+            }
             (activity, Some(leave)) => absent(own, activity, leave.state, leave.throttled),
         };
         others_ns += ns;

@@ -64,8 +64,8 @@ pub enum EventKind {
     Softirq { ns: u64, vector: u8, since_raise_ns: u32 },
     /// The kernel accounted run time to the task that runs (sched:sched_stat_runtime).
     Ran { tid: i32, ns: u64 },
-    /// A measured thread moved to another CPU.
-    Migrated { tid: i32, to: u16 },
+    /// A measured thread moved to this CPU (sched:sched_migrate_task).
+    Migrated { tid: i32, from: u16, to: u16 },
     /// A measured thread touched memory that was not there.
     PageFault { tid: i32 },
 }
@@ -138,7 +138,9 @@ impl Event {
             4 => EventKind::Vector { ns: value, vector: *Vector::ALL.get(usize::from(sub)).unwrap_or(&Vector::Other) },
             5 => EventKind::Softirq { ns: value, vector: sub, since_raise_ns: extra },
             7 => EventKind::Ran { tid, ns: value },
-            8 => EventKind::Migrated { tid, to: u16::try_from(other).ok()? },
+            8 => {
+                EventKind::Migrated { tid, from: u16::try_from(extra).ok()?, to: u16::try_from(other).ok()? }
+            }
             9 => EventKind::PageFault { tid },
             _ => return None,
         };

@@ -1,7 +1,7 @@
 //! One late message: what both ends know of it, put together.
 
 use crate::blame::{Place, blame, deferred, polled};
-use crate::stay::{Side, Slice, Stage, Stay};
+use crate::stay::{Side, Slice, Stage, Stamp, Stay, Work};
 use crate::timeline::Timeline;
 use model::{Cause, CauseClass, ExplainedStay, FarStays, PathSegment, SegmentTime};
 use stats::Histogram;
@@ -9,6 +9,8 @@ use std::cmp::Reverse;
 
 /// A segment is longer than usual from this on, beside 3 % of its median.
 const LEAST_EXCESS_NS: u64 = 1_000;
+/// Most moves of a thread within a segment that are followed.
+const MOST_MOVES: usize = 8;
 /// Medians are computed anew after so many messages.
 const MEDIANS_EVERY: u64 = 2048;
 
@@ -103,8 +105,7 @@ pub fn explain_stay(
             excess_ns,
         });
         if excess_ns > 0 {
-            let lane = timeline(slice.to.cpu, slice.from.at_ns, slice.to.at_ns, slice.thread);
-            causes.extend(blame(&slice, excess_ns, priority, &lane, host));
+            causes.extend(blame_parts(&parts(&slice, timeline), excess_ns, priority, host));
         }
     }
     let deferral_ns = stay.deferral_ns();
@@ -131,6 +132,46 @@ pub fn explain_stay(
         segments,
         causes,
     }
+}
+
+/// A segment cut at the moves of its thread, each part with what its CPU did.
+fn parts(slice: &Slice, timeline: &mut dyn FnMut(u16, u64, u64, i32) -> Timeline) -> Vec<(Slice, Timeline)> {
+    let (mut left, mut parts) = (*slice, Vec::new());
+    let moves = matches!(slice.work, Work::Runs | Work::Waits);
+    loop {
+        let (from_ns, to_ns) = (left.from.at_ns, left.to.at_ns);
+        let lane = timeline(left.to.cpu, from_ns, to_ns, left.thread);
+        let moved = lane.last_move(left.thread, from_ns + 1, to_ns).filter(|_| moves && parts.len() < MOST_MOVES);
+        let from = Stamp { at_ns: moved.map_or(from_ns, |moved| moved.at_ns), ..left.from };
+        parts.push((Slice { from, ..left }, lane));
+        match moved {
+            Some(moved) => left.to = moved,
+            None => break,
+        }
+    }
+    parts.reverse();
+    parts
+}
+
+/// The causes of all parts, together the excess: what is left of one is held against the next.
+fn blame_parts(parts: &[(Slice, Timeline)], excess_ns: u64, priority: u8, host: &str) -> Vec<Cause> {
+    let (mut left_ns, mut causes) = (excess_ns, Vec::new());
+    for (place, (part, lane)) in parts.iter().enumerate() {
+        let is_last = place + 1 == parts.len();
+        let part_ns = if is_last { left_ns } else { left_ns.min(part.ns()) };
+        let mut found = blame(part, part_ns, priority, lane, host);
+        if !is_last {
+            found.retain(|cause| cause.name.is_some() || cause.class.is_known() && cause.class != CauseClass::Application);
+            // The kernel's thread that moves others ran for that.
+            let moves = |cause: &&mut Cause| cause.name.as_ref().is_some_and(|name| name.starts_with("migration/"));
+            for cause in found.iter_mut().filter(moves) {
+                (cause.class, cause.name, cause.pid) = (CauseClass::Migration, None, None);
+            }
+        }
+        left_ns -= found.iter().map(|cause| cause.ns).sum::<u64>();
+        causes.append(&mut found);
+    }
+    causes
 }
 
 /// A late message: its parts in the order of the path, its causes, the largest first, and the share of its excess that is named.

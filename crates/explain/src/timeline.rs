@@ -1,6 +1,7 @@
 //! What one CPU did over a time, without gaps or overlaps.
 
 use crate::event::{Event, EventKind, Name, Vector, softirq_name};
+use crate::stay::Stamp;
 use model::CauseClass;
 
 /// What a CPU does at a moment. Of several that are nested it is the innermost.
@@ -162,6 +163,21 @@ impl Timeline {
     pub fn running_since(&self, at_ns: u64) -> u64 {
         let behind = self.leaves.partition_point(|leave| leave.at_ns <= at_ns);
         self.leaves[..behind].last().map_or(0, |leave| leave.at_ns)
+    }
+
+    /// When a thread came last from another CPU between two times, and from which.
+    pub fn last_move(&self, thread: i32, start_ns: u64, end_ns: u64) -> Option<Stamp> {
+        let mut inside = self.points.iter().rev().filter(|event| (start_ns..end_ns).contains(&event.at_ns));
+        inside.find_map(|event| match event.kind {
+            EventKind::Migrated { tid, from, .. } if tid == thread => Some(Stamp { at_ns: event.at_ns, cpu: from }),
+            _ => None,
+        })
+    }
+
+    /// Whether a thread had touched memory that was not there, until a time.
+    pub fn has_fault(&self, thread: i32, until_ns: u64) -> bool {
+        let is_fault = |event: &Event| event.kind == EventKind::PageFault { tid: thread } && event.at_ns <= until_ns;
+        self.points.iter().any(is_fault)
     }
 
     /// When the CPU took its first interrupt between two times.

@@ -32,7 +32,7 @@ fn kinds() -> impl Strategy<Value = EventKind> {
         2 => (long(), 0..10_u8, 0..30_000_u32)
             .prop_map(|(ns, vector, since_raise_ns)| EventKind::Softirq { ns, vector, since_raise_ns }),
         2 => (tid(), long()).prop_map(|(tid, ns)| EventKind::Ran { tid, ns }),
-        1 => (tid(), 0..4_u16).prop_map(|(tid, to)| EventKind::Migrated { tid, to }),
+        1 => (tid(), 0..4_u16).prop_map(|(tid, from)| EventKind::Migrated { tid, from, to: 0 }),
         1 => tid().prop_map(|tid| EventKind::PageFault { tid }),
     ]
 }

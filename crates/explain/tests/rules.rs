@@ -325,7 +325,7 @@ fn a_page_fault_or_a_migration_takes_what_is_left() {
     let timer = vector(10, 20, Vector::LocalTimer);
     assert_eq!(causes_of(&runs, FIFO_60, &[me, timer, fault(100, ME)]), ["page-fault - 380", "hardirq local_timer 20"]);
     assert_eq!(causes_of(&runs, FIFO_60, &[me, fault(100, 11), fault(401, ME)]), ["no-event - 400"]);
-    let moved = event(100, EventKind::Migrated { tid: ME, to: 0 });
+    let moved = event(100, EventKind::Migrated { tid: ME, from: 1, to: 0 });
     assert_eq!(causes_of(&runs, FIFO_60, &[me, moved]), ["migration - 400"]);
 }
 
@@ -395,4 +395,72 @@ fn time_of_the_far_application_is_its_own() {
 fn names_are_those_of_the_kernel() {
     assert_eq!(Name::from("a name of 20 bytes..").to_string(), "a name of 20 by");
     assert_eq!(Name([0xff; 16]).to_string().chars().count(), 16);
+}
+
+/// A message whose thread was taken from CPU 0, moved to CPU 1, and ran there: 60 µs on CPU 0, 40 µs behind the kernel's thread that
+/// moves it, 100 µs in the queue of CPU 1, 200 µs there.
+fn moved(on_cpu_1: Event) -> Vec<String> {
+    let lanes = [
+        vec![
+            switch(-100, (0, RUNNABLE), ME, NICE_0, "me"),
+            switch(60, (ME, RUNNABLE), 15, 0, "migration/0"),
+            switch(105, (15, SLEEPING), 0, NICE_0, "swapper/0"),
+        ],
+        vec![
+            // It slept there before.
+            switch(-900, (ME, SLEEPING), 0, NICE_0, "swapper/1"),
+            on_cpu_1,
+            event(100, EventKind::Migrated { tid: ME, from: 0, to: 1 }),
+            switch(200, (20, RUNNABLE), ME, NICE_0, "me"),
+        ],
+    ];
+    let mut stamps = [Stamp::default(); STAGES];
+    stamps[Stage::Send as usize] = Stamp { at_ns: at(0), cpu: 0 };
+    stamps[Stage::Queued as usize] = Stamp { at_ns: at(400), cpu: 1 };
+    let usual = Usual::new(Side::Near);
+    let explained = explain_stay(&Stay::new(7, stamps, [ME, ME]), &usual, NICE_0, "initiator", &mut |cpu, from, to, _| {
+        Timeline::new(&lanes[usize::from(cpu)], from, to)
+    });
+    assert_eq!(explained.causes.iter().map(|cause| cause.ns).sum::<u64>(), 400_000, "all of it, once");
+    explained
+        .causes
+        .iter()
+        .map(|cause| {
+            let (name, cpu, us) = (cause.name.as_deref().unwrap_or("-"), cause.cpu.unwrap(), cause.ns / 1000);
+            format!("{} {name} {us} CPU {cpu}", cause.class)
+        })
+        .collect()
+}
+
+/// Catches: what the new CPU did before the move blamed for it, a wait in the new queue without its task, a thread of the kernel named
+/// for what it was asked to do, a sleep of long ago on the new CPU taken for the reason of this absence.
+#[test]
+fn a_thread_that_is_moved_is_explained_on_each_cpu() {
+    let idle = switch(-50, (30, SLEEPING), 0, NICE_0, "swapper/1");
+    assert_eq!(moved(idle), ["migration - 40 CPU 0", "migration - 360 CPU 1"]);
+    let busy = switch(-50, (0, RUNNABLE), 20, NICE_0, "cc1");
+    assert_eq!(moved(busy), ["migration - 40 CPU 0", "migration - 260 CPU 1", "run-queue cc1 100 CPU 1"]);
+}
+
+/// Catches: a fault that reads the memory from a device called a sleep for something else, and any such sleep called a fault.
+#[test]
+fn a_fault_that_sleeps_is_a_page_fault() {
+    let slept = |before: &[Event], state| {
+        let away = [
+            switch(-100, (0, RUNNABLE), ME, FIFO_60, "me"),
+            switch(50, (ME, state), 0, NICE_0, "swapper/0"),
+            switch(350, (0, RUNNABLE), ME, FIFO_60, "me"),
+        ];
+        causes_of(&slice(Work::Runs, 400), FIFO_60, &[before, &away].concat())
+    };
+    let fault = |tid| event(45, EventKind::PageFault { tid });
+    assert_eq!(slept(&[fault(ME)], 2), ["page-fault - 400"]);
+    assert_eq!(slept(&[fault(11)], 2), ["blocked - 300", "no-event - 100"]);
+    assert_eq!(slept(&[fault(ME)], SLEEPING), ["blocked - 300", "page-fault - 100"]);
+}
+
+/// Catches: a task without a name that hides behind all others of its class.
+#[test]
+fn a_task_with_an_empty_name_has_its_id() {
+    assert_eq!(absence(FIFO_60, RUNNABLE, (20, FIFO_80, "")), ["preempted task 20 300", "no-event - 100"]);
 }

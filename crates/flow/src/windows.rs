@@ -121,8 +121,11 @@ fn kernel_event(of: &Event) -> KernelEvent {
             interval(ns, "softirq", softirq_name(vector).to_owned(), &fields)
         }
         EventKind::Ran { tid, ns } => point("sched_stat_runtime", tid, String::new(), &[("runtime", ns.into())]),
-        EventKind::Migrated { tid, to } => point("sched_migrate_task", tid, String::new(), &[("dest_cpu", to.into())]),
-        EventKind::PageFault { tid } => point("page_fault_user", tid, String::new(), &[]),
+        EventKind::Migrated { tid, from, to } => {
+            let fields = [("orig_cpu", from.into()), ("dest_cpu", to.into())];
+            point("sched_migrate_task", tid, String::new(), &fields)
+        }
+        EventKind::PageFault { tid } => point("page_fault", tid, String::new(), &[]),
     };
     KernelEvent { at_ns: of.at_ns, ns, cpu: of.cpu, event, name, pid, fields }
 }

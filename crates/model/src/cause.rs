@@ -115,7 +115,7 @@ classes! {
         "the state of the thread at sched_switch",
         Elsewhere("lock memory, and look at the calls that the thread makes between messages");
     PageFault = "page-fault", "the thread touched memory that was not there",
-        "page_fault_user",
+        "page_fault_user and page_fault_kernel, and the state in which the thread slept after one",
         Here("lock and prefault the memory of the program (mlockall)");
     Application = "application", "the application itself took longer",
         "the thread ran in user space and nothing interrupted it",

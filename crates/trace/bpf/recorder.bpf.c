@@ -360,19 +360,22 @@ SEC("tp_btf/sched_stat_runtime") int sched_stat_runtime(u64 *ctx)
 SEC("tp_btf/sched_migrate_task") int sched_migrate_task(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
-	u16 cpu;
-	if (!thread_of(task->pid))
+	u32 from = task->thread_info.cpu, cpu = ctx[1];
+	asm volatile("%0 &= 1023" : "+r"(cpu));
+	if (from == cpu || !thread_of(task->pid))
 		return 0;
-	struct wh_cpu *lane = this_cpu(&cpu);
+	/* Any CPU may move it. The event is one of the CPU on which the thread goes on. */
+	struct wh_cpu *lane = map_lookup(&cpus, &cpu);
 	if (lane) {
 		struct wh_event *event = next(lane, cpu, MIGRATED, now_ns());
 		event->tid = task->pid;
-		event->other = ctx[1];
+		event->other = cpu;
+		event->extra = from;
 	}
 	return 0;
 }
 
-SEC("tp_btf/page_fault_user") int page_fault_user(u64 *ctx)
+INLINE int page_fault(void)
 {
 	u32 tid = pid_tgid();
 	u16 cpu;
@@ -382,6 +385,17 @@ SEC("tp_btf/page_fault_user") int page_fault_user(u64 *ctx)
 	if (lane)
 		next(lane, cpu, PAGE_FAULT, now_ns())->tid = tid;
 	return 0;
+}
+
+SEC("tp_btf/page_fault_user") int page_fault_user(u64 *ctx)
+{
+	return page_fault();
+}
+
+/* A system call touches memory of its caller. */
+SEC("tp_btf/page_fault_kernel") int page_fault_kernel(u64 *ctx)
+{
+	return page_fault();
 }
 
 /* Messages */
