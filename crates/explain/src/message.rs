@@ -224,13 +224,20 @@ pub fn join(near: ExplainedStay, usual: &Usual, far: Option<&FarStays>, same_clo
         }
         let segment =
             if excess_out > wire_excess_ns - excess_out { PathSegment::WireOut } else { PathSegment::WireBack };
-        let (class, evidence) = match far {
-            Some(_) => (CauseClass::Wire, String::new()),
-            None => (CauseClass::Unknown, "the far end explained nothing".to_owned()),
+        let had_no_room = "the far end had no room for what it knows of this message";
+        let (class, evidence, unknown_ns) = match far {
+            None => (CauseClass::Unknown, "the far end explained nothing", 0),
+            Some(far) if stay.is_none() => {
+                (CauseClass::Wire, "", left.min(far.left_out_ns.saturating_sub(usual_far_ns)))
+            }
+            Some(_) => (CauseClass::Wire, "", 0),
         };
-        let host = "initiator".to_owned();
-        let rest = Cause { class, name: None, pid: None, host, cpu: None, segment, ns: left, evidence };
-        causes.extend(Some(rest).filter(|cause| cause.ns > 0));
+        let rest = |class, ns, evidence: &str| {
+            let (host, evidence) = ("initiator".to_owned(), evidence.to_owned());
+            Cause { class, name: None, pid: None, host, cpu: None, segment, ns, evidence }
+        };
+        let rest = [rest(CauseClass::Unknown, unknown_ns, had_no_room), rest(class, left - unknown_ns, evidence)];
+        causes.extend(rest.into_iter().filter(|cause| cause.ns > 0));
     }
     segments.sort_by_key(|part| part.segment);
     causes.sort_by_key(|cause| Reverse(cause.ns));

@@ -243,6 +243,20 @@ fn without_the_far_end_all_that_is_away_is_the_network() {
     );
 }
 
+/// Catches: a stay that the far end had no room to send taken for one that was short, so that the network is blamed for it.
+#[test]
+fn a_stay_that_found_no_room_is_not_the_network() {
+    let near = ExplainedStay { seq: 7, ns: 302_000, sent_ns: 1000, received_ns: 301_000, ..ExplainedStay::default() };
+    let far = |left_out_ns| FarStays { left_out_ns, ..far_stays(5_000, Vec::new()) };
+    let causes = |left_out_ns| -> Vec<_> {
+        let joined = join(near.clone(), &usual(20_000), Some(&far(left_out_ns)), true);
+        joined.causes.iter().map(|cause| (cause.class, cause.ns)).collect()
+    };
+    assert_eq!(causes(0), [(CauseClass::Wire, 280_000)], "all are there");
+    assert_eq!(causes(305_000), [(CauseClass::Unknown, 280_000)]);
+    assert_eq!(causes(15_000), [(CauseClass::Wire, 270_000), (CauseClass::Unknown, 10_000)]);
+}
+
 /// Causes that can be removed, at one end each.
 const REMOVABLE: [(CauseClass, &str); 3] =
     [(CauseClass::Preempted, "initiator"), (CauseClass::Preempted, "reflector"), (CauseClass::Steal, "initiator")];

@@ -4,7 +4,7 @@ use crate::PassObserver;
 use crate::explainer::{Collected, Collector, FAR, Late};
 use crate::thread_times::{ThreadTimes, ThreadWatch};
 use explain::Side;
-use model::{EndSpec, FarStays, Limits, Policy, Receive};
+use model::{Cause, EndSpec, ExplainedStay, FarStays, Limits, PathSegment, Policy, Receive};
 use std::os::fd::RawFd;
 use wire::StopReport;
 
@@ -94,7 +94,10 @@ fn far_stays(collected: Collected, names: bool) -> FarStays {
     if lost > 0 && is_short {
         limits.push(format!("{lost} stays found no room"));
     }
-    FarStays { machine: host::boot_id(), usual_ns: usual.stay_ns(), stays, refused: None, limits }
+    let way = |cause: &&Cause| cause.segment == PathSegment::WireOut;
+    let with_way = |stay: &ExplainedStay| stay.ns + stay.causes.iter().filter(way).map(|cause| cause.ns).sum::<u64>();
+    let left_out_ns = stays.last().filter(|_| lost > 0).map_or(0, with_way);
+    FarStays { machine: host::boot_id(), usual_ns: usual.stay_ns(), stays, left_out_ns, refused: None, limits }
 }
 
 /// What a far end may say: of so many messages, of its own part and of the way to it.

@@ -247,6 +247,8 @@ pub struct FarStays {
     pub usual_ns: u64,
     /// The messages with the longest stays, each with its causes; of the others there is nothing to tell.
     pub stays: Vec<ExplainedStay>,
+    /// How long those at most took that found no room, with the wait of the packet before them, in ns; 0: all are there.
+    pub left_out_ns: u64,
     /// Why it explains nothing.
     pub refused: Option<String>,
     /// Why less is known than could be, as in [`Explanation::limits`].

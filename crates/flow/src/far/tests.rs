@@ -21,7 +21,8 @@ fn cause(segment: PathSegment, name: &str) -> Cause {
 /// Catches: names or ids of programs of others that leave a host without its owner's leave.
 #[test]
 fn names_stay_at_the_far_end_unless_they_are_allowed() {
-    let stay = || ExplainedStay { causes: vec![cause(PathSegment::FarWakeUp, "secret")], ..ExplainedStay::default() };
+    let stay =
+        || ExplainedStay { ns: 7, causes: vec![cause(PathSegment::FarWakeUp, "secret")], ..ExplainedStay::default() };
     // Of so many messages one stay is less than a hundredth.
     let usual = || {
         let mut usual = Usual::new(Side::Far);
@@ -41,6 +42,9 @@ fn names_stay_at_the_far_end_unless_they_are_allowed() {
         "{hidden}"
     );
     assert!(serde_json::to_string(&far_stays(collected(), true)).unwrap().contains("secret"));
+    // Those that are left out are not longer than the last one that is sent.
+    let left_out_ns = |dropped| far_stays(Collected { dropped, ..collected() }, true).left_out_ns;
+    assert_eq!((left_out_ns(3), left_out_ns(0)), (7, 0));
 }
 
 /// Catches: a far end that blames this one, whose times overflow sums, or that sends more than any does.
