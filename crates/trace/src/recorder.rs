@@ -201,11 +201,14 @@ impl Recorder {
         let start = lane.events.partition_point(|event| event.end_ns() < start_ns);
         let earliest = start.saturating_sub(MOST_BACK);
         let first = (earliest..start).rev().find(|at| lane.events[*at].kind.accounts()).unwrap_or(start);
-        let last = |is_it: &dyn Fn(&EventKind) -> bool| {
-            lane.events.range(earliest..first).rev().find(|event| is_it(&event.kind)).copied()
+        let last = |since: usize, is_it: &dyn Fn(&EventKind) -> bool| {
+            lane.events.range(since..first).rev().find(|event| is_it(&event.kind)).copied()
         };
-        let switch = last(&|kind| matches!(kind, EventKind::Switch { .. })).or(lane.last_switch);
-        let left = last(&|kind| matches!(kind, EventKind::Switch { from, .. } if *from == thread));
+        // The task that runs may have been switched in long ago. A switch before that is of another one.
+        let since = first.saturating_sub(MOST_SINCE_SWITCH);
+        let forgotten = || lane.last_switch.filter(|_| since == 0);
+        let switch = last(since, &|kind| matches!(kind, EventKind::Switch { .. })).or_else(forgotten);
+        let left = last(earliest, &|kind| matches!(kind, EventKind::Switch { from, .. } if *from == thread));
         let mut events: Vec<Event> = left.into_iter().chain(switch.filter(|switch| Some(*switch) != left)).collect();
         let until_ns = end_ns.saturating_add(BEHIND_NS);
         let mut is_accounted = false;
@@ -284,6 +287,8 @@ const NEEDED_LIVE: [&str; 4] = ["sched_switch", "sched_waking", "sk_data_ready",
 const OF_MESSAGES: [&str; 5] = ["sys_enter", "sys_exit", "net_dev_queue", "net_dev_start_xmit", "netif_receive_skb"];
 /// How many events are looked through for what was before.
 const MOST_BACK: usize = 4096;
+/// And how many for the switch to the task that runs.
+const MOST_SINCE_SWITCH: usize = 65_536;
 /// Most events of a CPU that are kept.
 const MOST_KEPT: usize = 16 * EVENTS;
 /// How far behind an event may be written that ended before it.
