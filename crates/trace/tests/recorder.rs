@@ -125,7 +125,7 @@ fn moves_and_faults_of_a_measured_thread_are_those_of_its_cpu() {
     let &[first, second, ..] = &allowed_cpus()[..] else { panic!("needs two CPUs") };
     let near = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut recorder = Recorder::start(&Subject::Near(near.local_addr().unwrap().port())).unwrap();
-    let calls = recorder.calls().unwrap();
+    let calls = recorder.calls(false).unwrap();
     pin(first);
     // The thread is a measured one from its first message on.
     calls.sends(&[1; 32]);
