@@ -426,7 +426,7 @@ fn moved(on_cpu_1: Event) -> Vec<String> {
         .causes
         .iter()
         .map(|cause| {
-            let (name, cpu, us) = (cause.name.as_deref().unwrap_or("-"), cause.cpu.unwrap(), cause.ns / 1000);
+            let (name, cpu, us) = (cause.name.as_deref().unwrap_or("-"), cause.cpu.unwrap_or(u32::MAX), cause.ns / 1000);
             format!("{} {name} {us} CPU {cpu}", cause.class)
         })
         .collect()
