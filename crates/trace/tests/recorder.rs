@@ -1,6 +1,7 @@
 //! The recorder on this kernel: needs CAP_BPF and CAP_PERFMON.
 
 #![allow(unsafe_code, reason = "sched_setscheduler(2) has no safe wrapper here")]
+#![allow(clippy::unwrap_used, reason = "tests panic")]
 
 use explain::{EventKind, Side, Stage, Usual, explain_stay};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -76,17 +77,17 @@ fn the_task_that_runs_is_known_however_many_events_it_has() {
     let cpu = allowed_cpus()[0];
     let mut recorder = Recorder::start(&Subject::Nothing).unwrap();
     std::thread::sleep(std::time::Duration::from_millis(50));
-    let (thread, begin_ns, end_ns) = std::thread::spawn(move || {
+    let begin_ns = now_ns();
+    let (thread, end_ns) = std::thread::spawn(move || {
         pin(cpu);
         let priority = libc::sched_param { sched_priority: 70 };
         // SAFETY: the structure lives for the duration of the call, which only reads it.
         assert_eq!(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) }, 0);
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let begin_ns = now_ns();
         // Each is a software interrupt.
         (0..EVENTS).for_each(|_| assert!(sender.send_to(&[0; 8], receiver.local_addr().unwrap()).is_ok()));
-        (gettid().as_raw(), begin_ns, now_ns())
+        (gettid().as_raw(), now_ns())
     })
     .join()
     .unwrap();
@@ -95,11 +96,11 @@ fn the_task_that_runs_is_known_however_many_events_it_has() {
         recorder.read(begin_ns);
     }
     let events = recorder.events(u16::try_from(cpu).unwrap(), end_ns, end_ns, 0);
-    let switches = events.iter().filter(|event| event.at_ns <= end_ns).filter_map(|event| match event.kind {
+    let mut switches = events.iter().filter(|event| event.at_ns <= end_ns).filter_map(|event| match event.kind {
         EventKind::Switch { to, .. } => Some(to),
         _ => None,
     });
-    assert_eq!(switches.last(), Some(thread), "{} events", events.len());
+    assert_eq!(switches.next_back(), Some(thread), "{} events", events.len());
 }
 
 fn now_ns() -> u64 {
