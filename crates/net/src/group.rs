@@ -126,10 +126,13 @@ impl GroupSocket {
 
     /// An address with this carrier's port, and with the interface where the address alone does not say it.
     fn place(&self, address: IpAddr, with_port: bool) -> SocketAddr {
-        let port = match self.carrier {
-            Carrier::Udp { port } if with_port => port,
-            _ => 0,
-        };
+        match self.carrier {
+            Carrier::Udp { port } if with_port => self.scoped(address, port),
+            _ => self.scoped(address, 0),
+        }
+    }
+
+    fn scoped(&self, address: IpAddr, port: u16) -> SocketAddr {
         let on_link = match address {
             IpAddr::V4(_) => false,
             // fe80::/10, ff01::/16 and ff02::/16.
@@ -148,6 +151,11 @@ impl GroupSocket {
     /// Where packets go: to a group, or to another end's own address.
     pub fn target(&self, address: IpAddr) -> Target {
         Target::new(self.place(address, true))
+    }
+
+    /// Where packets go: to an address with a port of its own.
+    pub fn target_at(&self, to: SocketAddr) -> Target {
+        Target::new(self.scoped(to.ip(), to.port()))
     }
 
     pub(crate) fn fd(&self) -> RawFd {

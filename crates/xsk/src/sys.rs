@@ -176,6 +176,7 @@ impl Mapping {
         unsafe { self.start.as_ptr().add(at) }
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.bytes
     }

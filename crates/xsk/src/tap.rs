@@ -62,6 +62,7 @@ impl SharedWords {
 impl Deref for SharedWords {
     type Target = [AtomicU64];
 
+    #[inline]
     fn deref(&self) -> &[AtomicU64] {
         let bytes = self.0.len();
         #[expect(clippy::cast_ptr_alignment, reason = "a mapping begins at a page")]

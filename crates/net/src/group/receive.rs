@@ -29,6 +29,8 @@ pub struct ReceiveBatch {
     overflow: u32,
     /// Datagrams that the kernel dropped for a full receive buffer (SO_RXQ_OVFL), as of the next received one.
     pub overflowed: u64,
+    /// Datagrams that were longer than their room.
+    pub cut: u64,
 }
 
 impl ReceiveBatch {
@@ -36,7 +38,7 @@ impl ReceiveBatch {
     pub fn new(count: usize, packet_bytes: usize) -> Self {
         // IP's header with options has up to 60 bytes.
         let batch = Batch::new(count, packet_bytes + 64, true, true);
-        Self { batch, ip_header: false, held: 0, next: 0, overflow: 0, overflowed: 0 }
+        Self { batch, ip_header: false, held: 0, next: 0, overflow: 0, overflowed: 0, cut: 0 }
     }
 
     /// Replaces what was held with what is there; returns how many datagrams. Errors: the socket is broken.
@@ -71,6 +73,7 @@ impl ReceiveBatch {
             let at = self.next;
             self.next += 1;
             if self.batch.is_cut(at) {
+                self.cut += 1;
                 continue;
             }
             let (mut stack_ns, mut overflow) = (0, None);

@@ -1,0 +1,22 @@
+//! An exchange on a host: images of topics in shared memory, and the threads of a node that publish and receive.
+//!
+//! A node has a thread for each topic that it publishes ([`Node`], `publisher`) and one for each address that it receives at
+//! (`receiver`). What it received last is in an image ([`ImageReader`]), which other processes read without a system call and
+//! without a lock. In a cycle a thread makes no system call but those that send, receive and sleep, and allocates nothing.
+#![expect(missing_docs, reason = "what has no comment is what its name says")]
+
+mod bench;
+mod error;
+mod image;
+mod node;
+mod publisher;
+mod receiver;
+mod report;
+
+pub use bench::{BenchFigures, bench};
+pub use error::{ImageError, NodeError};
+pub use image::{
+    Busy, FOLDER, ImageCounts, ImageInfo, ImageReader, ImageSpec, ImageWriter, Sample, image_path, images,
+};
+pub use node::{Node, NodeOptions};
+pub use report::{NodeReport, Published, Rejects, Spread, Subscribed};

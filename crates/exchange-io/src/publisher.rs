@@ -1,0 +1,128 @@
+//! A thread that publishes a topic in each cycle.
+
+use crate::image::{ImageReader, ImageWriter, Sample};
+use crate::report::{Published, Spread};
+use exchange::{Cycle, Header, Quality, Topic};
+use model::Pacer;
+use net::PathError;
+use net::group::{Extra, GroupSocket, SendBatch, Target};
+use stats::Histogram;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How long before a cycle a hybrid publisher wakes up to spin, in ns.
+const HYBRID_NS: u64 = 50_000;
+/// A spinning publisher looks for the end of the run at least so often, in ns.
+const SLICE_NS: u64 = 10_000_000;
+
+pub(crate) struct Publisher {
+    pub(crate) topic: Topic,
+    pub(crate) header: Header,
+    pub(crate) data: Vec<u8>,
+    pub(crate) socket: GroupSocket,
+    pub(crate) targets: Vec<Target>,
+    pub(crate) batch: SendBatch,
+    pub(crate) image: ImageWriter,
+    /// What an application wants to be published; absent: a pattern.
+    pub(crate) input: Option<ImageReader>,
+    pub(crate) wake_ups: Histogram,
+    pub(crate) pacer: Pacer,
+}
+
+impl Publisher {
+    /// Publishes each cycle until `stop`, then the last frame.
+    pub(crate) fn run(mut self, mut cycle: Cycle, stop: &AtomicBool) -> Result<Published, PathError> {
+        while wait_until(cycle.due_ns(), self.pacer, stop) {
+            self.cycle(cycle.number(), cycle.due_ns())?;
+            cycle.advance(clock::monotonic_ns());
+        }
+        let sent = self.header.sequence;
+        self.header.is_last = true;
+        self.cycle(cycle.number(), cycle.due_ns())?;
+        let Self { topic, targets, batch, wake_ups, .. } = self;
+        Ok(Published {
+            topic: topic.name,
+            sent,
+            targets: targets.len(),
+            lost: batch.lost,
+            overruns: cycle.overruns,
+            skipped: cycle.skipped,
+            wake_up_ns: Spread::new(&wake_ups),
+        })
+    }
+
+    /// Sends the frame of a cycle that was due at `due_ns`. Errors: the socket is broken.
+    #[inline]
+    pub(crate) fn cycle(&mut self, number: u64, due_ns: u64) -> Result<(), PathError> {
+        let now_ns = clock::monotonic_ns();
+        if !self.header.is_last {
+            self.wake_ups.record(now_ns.saturating_sub(due_ns));
+            self.header.quality = self.fill(number, now_ns);
+        }
+        let real_ns = clock::realtime_ns();
+        self.header.cycle = number;
+        // The last frame is sent before its cycle.
+        self.header.scheduled_ns = real_ns.saturating_add(due_ns).saturating_sub(now_ns);
+        self.header.sent_ns = real_ns;
+        for target in &self.targets {
+            let Some(place) = self.batch.place() else { break };
+            let Some(bytes) = self.topic.framing.encode(&self.header, &self.data, place) else { break };
+            self.batch.push(bytes, target, Extra::None);
+        }
+        while let Err(error) = self.batch.flush(&self.socket) {
+            if error != PathError::Interrupted {
+                return Err(error);
+            }
+        }
+        if !self.header.is_last {
+            let Header { quality, sequence, epoch, cycle, scheduled_ns, sent_ns, .. } = self.header;
+            let sample = Sample { quality, sequence, epoch, cycle, scheduled_ns, sent_ns, stored_ns: now_ns };
+            self.image.write(&sample, &self.data);
+            self.header.sequence += 1;
+        }
+        Ok(())
+    }
+
+    /// The data of this cycle, and how far they can be trusted.
+    #[inline]
+    fn fill(&mut self, number: u64, now_ns: u64) -> Quality {
+        let Some(input) = &self.input else {
+            self.topic.write_pattern(number, &mut self.data);
+            return Quality::Good;
+        };
+        match input.latest(&mut self.data) {
+            Ok(Some(sample)) if now_ns.saturating_sub(sample.stored_ns) <= self.topic.stale_ns() => sample.quality,
+            Ok(Some(_)) => Quality::Stale,
+            Ok(None) | Err(_) => Quality::Bad,
+        }
+    }
+}
+
+/// Waits for a time; false when the run ends before it.
+#[inline]
+fn wait_until(due_ns: u64, pacer: Pacer, stop: &AtomicBool) -> bool {
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        let sleep_until_ns = match pacer {
+            Pacer::Sleep => due_ns,
+            Pacer::Hybrid => due_ns.saturating_sub(HYBRID_NS),
+            Pacer::Spin => 0,
+        };
+        // An interrupted sleep begins again.
+        if clock::monotonic_ns() < sleep_until_ns {
+            let _ = clock::sleep_until(sleep_until_ns);
+        }
+        let begun_ns = clock::monotonic_ns();
+        loop {
+            let now_ns = clock::monotonic_ns();
+            if now_ns >= due_ns {
+                return true;
+            }
+            if pacer == Pacer::Sleep || now_ns - begun_ns > SLICE_NS {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What a node did, as figures.
+
+use exchange::{Counters, FirstMiss, FrameError};
+use serde::Serialize;
+use stats::Histogram;
+
+/// Some figures of a distribution, in ns; percentiles with too few values beyond them are absent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Spread {
+    pub count: u64,
+    pub min: Option<u64>,
+    pub p50: Option<u64>,
+    pub p99: Option<u64>,
+    #[serde(rename = "p99.9")]
+    pub p999: Option<u64>,
+    pub max: Option<u64>,
+}
+
+impl Spread {
+    pub fn new(histogram: &Histogram) -> Self {
+        let quantile = |q| histogram.quantile_if_supported(q, Histogram::BEYOND);
+        Self {
+            count: histogram.count(),
+            min: histogram.min(),
+            p50: quantile(0.5),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            max: histogram.max(),
+        }
+    }
+}
+
+/// A topic that a node published.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Published {
+    pub topic: String,
+    /// Cycles that were sent, not counting the last frame, which ends the epoch.
+    pub sent: u64,
+    /// Datagrams of a cycle.
+    pub targets: usize,
+    /// Datagrams that did not leave this host.
+    pub lost: u64,
+    pub overruns: u64,
+    pub skipped: u64,
+    /// From when a cycle was due to the thread's look at the clock.
+    pub wake_up_ns: Spread,
+}
+
+/// A topic that a node subscribed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Subscribed {
+    pub topic: String,
+    #[serde(flatten)]
+    pub counters: Counters,
+    pub first_miss: Option<FirstMiss>,
+    /// How deadlines were judged: `schedule` or `arrivals`.
+    pub deadline_by: &'static str,
+    pub interval_ns: Spread,
+    /// Only with a common clock.
+    pub age_ns: Option<Spread>,
+    /// How far the clocks may be apart, as the file says.
+    pub clock_error_ns: Option<u64>,
+}
+
+/// Datagrams that are no frames of a subscribed topic.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Rejects {
+    pub short: u64,
+    pub magic: u64,
+    pub version: u64,
+    pub length: u64,
+    pub checksum: u64,
+    pub unknown_topic: u64,
+    /// From an address that is not that of the publishing node.
+    pub other_sender: u64,
+    /// Longer than any frame.
+    pub too_long: u64,
+    /// Dropped by the kernel because the receive buffer was full.
+    pub overflowed: u64,
+}
+
+impl Rejects {
+    #[inline]
+    pub(crate) fn count(&mut self, error: FrameError) {
+        *match error {
+            FrameError::Short => &mut self.short,
+            FrameError::Magic => &mut self.magic,
+            FrameError::Version => &mut self.version,
+            FrameError::Length => &mut self.length,
+            FrameError::Checksum => &mut self.checksum,
+        } += 1;
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        let Self { short, magic, version, length, checksum, unknown_topic, other_sender, too_long, overflowed } =
+            *other;
+        self.short += short;
+        self.magic += magic;
+        self.version += version;
+        self.length += length;
+        self.checksum += checksum;
+        self.unknown_topic += unknown_topic;
+        self.other_sender += other_sender;
+        self.too_long += too_long;
+        self.overflowed += overflowed;
+    }
+
+    /// Those that are not 0, with their names.
+    pub fn each(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let Self { short, magic, version, length, checksum, unknown_topic, other_sender, too_long, overflowed } = *self;
+        let all = [
+            ("too short", short),
+            ("without magic number", magic),
+            ("of another version", version),
+            ("of another length", length),
+            ("with a wrong checksum", checksum),
+            ("of an unknown topic", unknown_topic),
+            ("from another sender", other_sender),
+            ("too long", too_long),
+            ("dropped at a full receive buffer", overflowed),
+        ];
+        all.into_iter().filter(|(_, count)| *count > 0)
+    }
+}
+
+/// A node from its start to its end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NodeReport {
+    pub node: String,
+    pub published: Vec<Published>,
+    pub subscribed: Vec<Subscribed>,
+    pub rejects: Rejects,
+}
