@@ -52,6 +52,8 @@ pub const TARGETS: &[Target] = &[
     ("import_file", import_file),
     ("foreign_line", foreign_line),
     ("sockperf", sockperf),
+    ("exchange_frame", exchange_frame),
+    ("exchange_file", exchange_file),
 ];
 
 /// Frames of both protocols.
@@ -287,4 +289,39 @@ pub fn sockperf(bytes: &[u8]) {
     let mut incoming = interop::sockperf::Incoming::default();
     let check = |answer: &[u8]| assert!(interop::sockperf::read_pong(answer).is_some());
     let _ = bytes.chunks(11).try_for_each(|part| incoming.take(part, check));
+}
+
+/// Frames of an exchange, as datagrams of 100 bytes to one subscriber: what is read is written again, and all are counted.
+pub fn exchange_frame(bytes: &[u8]) {
+    use exchange::{Arrival, Framing, Monitor, MonitorConfig, Outcome};
+    let (period_ns, deadline_ns) = (1_000_000, 500_000);
+    let has_common_clock = bytes.len() % 2 == 0;
+    let config = MonitorConfig { publisher: 1, layout: 9, data_bytes: 36, period_ns, deadline_ns, has_common_clock };
+    let mut monitor = Monitor::new(config);
+    let (mut frames, mut refused) = (0, 0);
+    for (at, datagram) in bytes.chunks(100).enumerate() {
+        let Ok((header, data)) = Framing::Native.decode(datagram) else { continue };
+        let mut again = [0; 100];
+        assert_eq!(Framing::Native.encode(&header, data, &mut again), Some(datagram.len()));
+        assert_eq!(Framing::Native.decode(&again[..datagram.len()]), Ok((header, data)));
+        let now_ns = at as u64 * 1_000_000;
+        let outcome = monitor.on_frame(&header, data, Arrival { monotonic_ns: now_ns, real_ns: now_ns });
+        frames += 1;
+        refused += u64::from(outcome == Outcome::Refused);
+    }
+    monitor.finish(Arrival { monotonic_ns: u64::MAX, real_ns: u64::MAX });
+    assert_eq!(monitor.counters.received + refused, frames);
+}
+
+/// Files of topics and nodes.
+pub fn exchange_file(bytes: &[u8]) {
+    if let Ok(file) = exchange::ExchangeFile::read(&String::from_utf8_lossy(bytes)) {
+        let _ = exchange::Budget::new(&file);
+        for topic in &file.topics {
+            let mut data = vec![0; topic.bytes()];
+            topic.write_pattern(u64::MAX, &mut data);
+            topic.write_defaults(&mut data);
+            let _ = file.targets(topic);
+        }
+    }
 }

@@ -275,6 +275,9 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("pgm reflect", "runs until it is ended (tests/pgm.rs)"),
     ("pgm ping", "needs a reflector (tests/pgm.rs)"),
     ("pgm send", "needs a receiver to be of use (tests/pgm.rs)"),
+    ("exchange run", "runs for seconds or until it is ended (tests/exchange.rs)"),
+    ("exchange top", "runs until it is ended (tests/exchange.rs)"),
+    ("exchange bench", "takes seconds (tests/exchange.rs)"),
     ("bypass run", "starts a program that is not here (tests/bypass)"),
     ("bypass capture", "needs a program behind it (tests/bypass)"),
     ("bypass stat", "needs a program behind it (tests/bypass)"),
@@ -323,6 +326,7 @@ impl Place {
         let link = |from: &Path, name: &str| std::os::unix::fs::symlink(from, folder.0.join(name)).unwrap();
         link(&root().join("campaigns"), "campaigns");
         link(&root().join("docs"), "docs");
+        link(&root().join("examples/exchange/exchange.toml"), "exchange.toml");
         let plan = folder.file("plan.toml", PLAN);
         let stacks = PLAN.split("[measure]").next().unwrap().to_owned() + STACKS;
         let stacks = folder.file("stacks.toml", &stacks);

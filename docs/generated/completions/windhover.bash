@@ -34,6 +34,9 @@ _windhover_static() {
             windhover,dump)
                 cmd="windhover__subcmd__dump"
                 ;;
+            windhover,exchange)
+                cmd="windhover__subcmd__exchange"
+                ;;
             windhover,explain)
                 cmd="windhover__subcmd__explain"
                 ;;
@@ -130,6 +133,18 @@ _windhover_static() {
             windhover__subcmd__doctor,diff)
                 cmd="windhover__subcmd__doctor__subcmd__diff"
                 ;;
+            windhover__subcmd__exchange,bench)
+                cmd="windhover__subcmd__exchange__subcmd__bench"
+                ;;
+            windhover__subcmd__exchange,check)
+                cmd="windhover__subcmd__exchange__subcmd__check"
+                ;;
+            windhover__subcmd__exchange,run)
+                cmd="windhover__subcmd__exchange__subcmd__run"
+                ;;
+            windhover__subcmd__exchange,top)
+                cmd="windhover__subcmd__exchange__subcmd__top"
+                ;;
             windhover__subcmd__help,agent)
                 cmd="windhover__subcmd__help__subcmd__agent"
                 ;;
@@ -147,6 +162,9 @@ _windhover_static() {
                 ;;
             windhover__subcmd__help,dump)
                 cmd="windhover__subcmd__help__subcmd__dump"
+                ;;
+            windhover__subcmd__help,exchange)
+                cmd="windhover__subcmd__help__subcmd__exchange"
                 ;;
             windhover__subcmd__help,explain)
                 cmd="windhover__subcmd__help__subcmd__explain"
@@ -243,6 +261,18 @@ _windhover_static() {
                 ;;
             windhover__subcmd__help__subcmd__doctor,diff)
                 cmd="windhover__subcmd__help__subcmd__doctor__subcmd__diff"
+                ;;
+            windhover__subcmd__help__subcmd__exchange,bench)
+                cmd="windhover__subcmd__help__subcmd__exchange__subcmd__bench"
+                ;;
+            windhover__subcmd__help__subcmd__exchange,check)
+                cmd="windhover__subcmd__help__subcmd__exchange__subcmd__check"
+                ;;
+            windhover__subcmd__help__subcmd__exchange,run)
+                cmd="windhover__subcmd__help__subcmd__exchange__subcmd__run"
+                ;;
+            windhover__subcmd__help__subcmd__exchange,top)
+                cmd="windhover__subcmd__help__subcmd__exchange__subcmd__top"
                 ;;
             windhover__subcmd__help__subcmd__lab,boot)
                 cmd="windhover__subcmd__help__subcmd__lab__subcmd__boot"
@@ -380,7 +410,7 @@ _windhover_static() {
 
     case "${cmd}" in
         windhover)
-            opts="-h -V --color --quiet --check-usage --help --version key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import explain show agent undo help"
+            opts="-h -V --color --quiet --check-usage --help --version key serve pingpong rr ping pace stream wake pgm exchange dump load run bypass shield tune doctor irq lab campaign report compare plot import explain show agent undo help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -913,6 +943,140 @@ _windhover_static() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        windhover__subcmd__exchange)
+            opts="-h --color --quiet --help check run top bench"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__exchange__subcmd__bench)
+            opts="-t -J -h --size --seconds --format --json --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -t)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__exchange__subcmd__check)
+            opts="-J -h --format --json --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__exchange__subcmd__run)
+            opts="-t -J -h --node --seconds --allow-public --format --json --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --node)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -t)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__exchange__subcmd__top)
+            opts="-J -h --interval --once --format --json --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --interval)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         windhover__subcmd__explain)
             opts="-t -h --cell --message --export --force --json --self-test --late --only --policy --live --seconds --over --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -972,7 +1136,7 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__help)
-            opts="key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import explain show agent undo help"
+            opts="key serve pingpong rr ping pace stream wake pgm exchange dump load run bypass shield tune doctor irq lab campaign report compare plot import explain show agent undo help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1198,6 +1362,76 @@ _windhover_static() {
         windhover__subcmd__help__subcmd__dump)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__exchange)
+            opts="check run top bench"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__exchange__subcmd__bench)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__exchange__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__exchange__subcmd__run)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__exchange__subcmd__top)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi

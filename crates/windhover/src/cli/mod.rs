@@ -6,6 +6,7 @@ pub(crate) mod campaign;
 pub(crate) mod compare;
 pub(crate) mod doctor;
 pub(crate) mod dump;
+pub(crate) mod exchange;
 pub(crate) mod explain;
 pub(crate) mod factors;
 pub(crate) mod guide;
@@ -83,6 +84,9 @@ pub(crate) enum Command {
     /// Send, receive and time messages over PGM, the reliable multicast protocol (RFC 3208)
     #[command(subcommand)]
     Pgm(pgm::Pgm),
+    /// Exchange process data between control PCs each cycle, and count what is late or lost
+    #[command(subcommand)]
+    Exchange(exchange::Exchange),
     /// Decode captured packets: Windhover's messages and the time between them
     Dump(dump::Dump),
     /// Run a background load and report how even it was

@@ -15,6 +15,7 @@ mod compare;
 mod complete;
 mod doctor;
 mod dump;
+mod exchange;
 mod explain;
 mod explain_live;
 mod generate;
@@ -66,6 +67,7 @@ pub(crate) fn run(cli: Cli, output: &Output, started: Instant) -> Result<u8, Fai
         Command::Serve(arguments) => serve::run(&arguments, output),
         Command::Measure(command) => measure::of_command(measuring::of(&command), output, started),
         Command::Pgm(command) => pgm::run(&command, output),
+        Command::Exchange(command) => exchange::run(&command, output),
         Command::Dump(arguments) => dump::run(&arguments, output),
         Command::Load(arguments) => load::run(&arguments, output),
         Command::Run(arguments) => launch::run(&arguments, output),

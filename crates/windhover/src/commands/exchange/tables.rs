@@ -1,0 +1,194 @@
+//! The tables of `exchange`.
+
+use crate::output::width;
+use exchange::{Budget, NodeBudget, TopicBudget};
+use exchange_io::{BenchFigures, NodeReport, Published, Spread, Subscribed};
+use report::{Column, Grid, commas};
+use std::fmt::Write as _;
+
+fn grid(columns: Vec<Column>, rows: Vec<Vec<String>>) -> String {
+    Grid { columns, rows, merged: 1, keys: 2, ..Grid::default() }.text(width())
+}
+
+fn columns(words: &[&str], figures: &[(&str, &str)]) -> Vec<Column> {
+    let words = words.iter().map(|title| Column::words(title));
+    words.chain(figures.iter().map(|(title, unit)| Column::figures(title, unit))).collect()
+}
+
+fn us(ns: Option<u64>) -> String {
+    ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1000.0))
+}
+
+fn spread(spread: &Spread) -> [String; 3] {
+    [us(spread.p50), us(spread.p99), us(spread.max)]
+}
+
+pub(super) fn budget(budget: &Budget) -> String {
+    let head = columns(
+        &["node", "topic", "role"],
+        &[
+            ("data", "B"),
+            ("wire", "B"),
+            ("period", "µs"),
+            ("deadline", "µs"),
+            ("frames", "/s"),
+            ("rate", "Mbit/s"),
+            ("on link", "µs"),
+            ("cycle", "%"),
+        ],
+    );
+    let row = |node: &NodeBudget, topic: &TopicBudget| {
+        let TopicBudget { topic: name, role, period_us, deadline_us, frames_per_s, mbps, wire_us, .. } = topic;
+        let bytes = [topic.data_bytes, topic.wire_bytes].map(|bytes| bytes.to_string());
+        let [period, deadline] = [period_us, deadline_us].map(ToString::to_string);
+        let rate = format!("{frames_per_s:.0}");
+        let cycle = format!("{:.1}", topic.cycle_share * 100.0);
+        let words = [node.node.clone(), name.clone(), (*role).to_owned()];
+        let figures = [period, deadline, rate, format!("{mbps:.3}"), format!("{wire_us:.2}"), cycle];
+        words.into_iter().chain(bytes).chain(figures).collect()
+    };
+    let rows = budget.nodes.iter().flat_map(|node| node.topics.iter().map(move |topic| row(node, topic)));
+    let mut text = grid(head, rows.collect());
+    text.push('\n');
+    for node in &budget.nodes {
+        let [out, into] = [node.out_share, node.in_share].map(|share| share * 100.0);
+        let NodeBudget { node: name, link_mbps, cpus, .. } = node;
+        let _ = writeln!(text, "{name}: {out:.2} % out and {into:.2} % in of {link_mbps} Mbit/s, {cpus:.3} CPUs");
+    }
+    text.push_str("CPU time is 10 µs a frame, without what threads spin.\n");
+    text
+}
+
+pub(super) fn reports(reports: &[NodeReport]) -> String {
+    let mut parts = vec![published(reports), subscribed(reports)];
+    parts.push(notes(reports));
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+fn published(reports: &[NodeReport]) -> String {
+    let row = |node: &str, one: &Published| {
+        let Published { topic, sent, targets, lost, overruns, skipped, wake_up_ns } = one;
+        let counts = [*sent, *targets as u64, *lost, *overruns, *skipped].map(commas);
+        [node.to_owned(), topic.clone()].into_iter().chain(counts).chain(spread(wake_up_ns)).collect()
+    };
+    let rows: Vec<_> =
+        reports.iter().flat_map(|report| report.published.iter().map(|one| row(&report.node, one))).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let counts = [("sent", ""), ("targets", ""), ("lost", ""), ("overruns", ""), ("skipped", "")];
+    let times = [("wake-up", "p50 µs"), ("", "p99 µs"), ("", "max µs")];
+    grid(columns(&["node", "published"], &[&counts[..], &times].concat()), rows)
+}
+
+fn subscribed(reports: &[NodeReport]) -> String {
+    let row = |node: &str, one: &Subscribed| {
+        let counters = &one.counters;
+        let counts = [
+            counters.received,
+            counters.missing,
+            counters.duplicates,
+            counters.reordered,
+            counters.restarts,
+            counters.misses,
+            counters.longest_run,
+        ];
+        let age = one.age_ns.as_ref().map_or_else(|| ["", "", ""].map(str::to_owned), spread);
+        let words = [node.to_owned(), one.topic.clone()].into_iter().chain(counts.map(commas));
+        words.chain(spread(&one.interval_ns)).chain(age).collect()
+    };
+    let rows: Vec<_> =
+        reports.iter().flat_map(|report| report.subscribed.iter().map(|one| row(&report.node, one))).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let counts = [
+        ("received", ""),
+        ("missing", ""),
+        ("dupl.", ""),
+        ("reord.", ""),
+        ("restarts", ""),
+        ("misses", ""),
+        ("longest", "run"),
+    ];
+    let times =
+        [("interval", "p50 µs"), ("", "p99 µs"), ("", "max µs"), ("age", "p50 µs"), ("", "p99 µs"), ("", "max µs")];
+    grid(columns(&["node", "subscribed"], &[&counts[..], &times].concat()), rows)
+}
+
+/// What no column has: errors, first misses, how deadlines were judged.
+fn notes(reports: &[NodeReport]) -> String {
+    let mut text = String::new();
+    for report in reports {
+        let node = &report.node;
+        for one in &report.subscribed {
+            let topic = &one.topic;
+            let counters = &one.counters;
+            let odd = [
+                ("frames of another layout", counters.layout_errors),
+                ("frames of another publisher", counters.other_publisher),
+                ("frames of an earlier epoch", counters.old_epoch),
+                ("frames far behind", counters.ancient),
+                ("ages below 0", counters.negative_ages),
+            ];
+            for (what, count) in odd.into_iter().filter(|(_, count)| *count > 0) {
+                let _ = writeln!(text, "{node} {topic}: {} {what}", commas(count));
+            }
+            if let Some(first) = one.first_miss {
+                let cycle = first.cycle.map_or_else(|| "at the end".to_owned(), |cycle| format!("at cycle {cycle}"));
+                let late = if first.late_ns == 0 {
+                    "lost cycles before it".to_owned()
+                } else {
+                    format!("{} µs late", us(Some(first.late_ns)))
+                };
+                let runs = commas(counters.miss_runs);
+                let _ = writeln!(
+                    text,
+                    "{node} {topic}: deadline first missed {cycle}, {late}; {runs} runs (by {})",
+                    one.deadline_by
+                );
+            }
+            if counters.received == 0 {
+                let _ = writeln!(text, "{node} {topic}: nothing was received");
+            }
+        }
+        for (what, count) in report.rejects.each() {
+            let _ = writeln!(text, "{node}: {} datagrams {what}", commas(count));
+        }
+    }
+    let mut errors: Vec<u64> =
+        reports.iter().flat_map(|report| &report.subscribed).filter_map(|one| one.clock_error_ns).collect();
+    errors.sort_unstable();
+    if let Some(error) = errors.last() {
+        let _ = writeln!(
+            text,
+            "Ages and deadlines are by the schedule; the file says that clocks differ by at most {} µs.",
+            us(Some(*error))
+        );
+    }
+    text
+}
+
+pub(super) fn bench(figures: &BenchFigures) -> String {
+    let BenchFigures { bytes, image_write_ns, image_read_ns, image_rtt_ns, raw_udp_rtt_ns, exchange_rtt_ns } = figures;
+    let mut text = format!(
+        "{bytes} bytes of data\nimage, uncontended: write {image_write_ns:.1} ns, read {image_read_ns:.1} ns\n\n"
+    );
+    let row = |name: &str, spread: &Spread| {
+        let Spread { p50, p99, p999, max, .. } = *spread;
+        let figures = [p50, p99, p999, max]
+            .map(|ns| ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.2}", ns as f64 / 1000.0)));
+        std::iter::once(name.to_owned()).chain(figures).chain([commas(spread.count)]).collect()
+    };
+    let rows = vec![
+        row("images, both ends spin", image_rtt_ns),
+        row("raw UDP over loopback, blocking", raw_udp_rtt_ns),
+        row("frames over loopback, blocking", exchange_rtt_ns),
+    ];
+    let head = columns(&["RTT"], &[("p50", "µs"), ("p99", "µs"), ("p99.9", "µs"), ("max", "µs"), ("count", "")]);
+    text.push_str(&Grid { columns: head, rows, ..Grid::default() }.text(width()));
+    if let (Some(framed), Some(raw)) = (exchange_rtt_ns.p50, raw_udp_rtt_ns.p50.filter(|raw| *raw > 0)) {
+        let _ = writeln!(text, "\nframes over raw UDP: {:.2} (p50)", framed as f64 / raw as f64);
+    }
+    text
+}

@@ -1,0 +1,133 @@
+//! `windhover exchange top`: the images of this host, live.
+
+use crate::cli::exchange::Top;
+use crate::commands::signals;
+use crate::output::{Failure, Output, width};
+use exchange::judge;
+use exchange_io::ImageReader;
+use report::{Column, Grid, commas};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How often the end is looked for.
+const LOOK: Duration = Duration::from_millis(20);
+/// Clears a terminal and begins at its top.
+const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
+
+/// An image as it is now.
+#[derive(Debug, Serialize)]
+struct Row {
+    node: String,
+    topic: String,
+    pid: u64,
+    is_writer_alive: bool,
+    /// As a reader gets it; absent where the sample stayed locked.
+    quality: Option<exchange::Quality>,
+    rate_hz: f64,
+    age_ns: Option<u64>,
+    sequence: Option<u64>,
+    missing: u64,
+    misses: u64,
+    longest_run: u64,
+}
+
+pub(super) fn run(arguments: &Top, output: &Output) -> Result<u8, Failure> {
+    let stop = signals::stop_flag()?;
+    let interval = Duration::from_secs_f64(arguments.interval);
+    let is_live = std::io::stdout().is_terminal() && !arguments.form.is_json() && !arguments.once;
+    let (mut written, mut reported) = (counts(&mut BTreeMap::new(), output)?, BTreeMap::new());
+    loop {
+        let begun = Instant::now();
+        while begun.elapsed() < interval && !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(LOOK.min(interval));
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Ok(0);
+        }
+        let now = counts(&mut reported, output)?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let rows: Vec<Row> = now
+            .iter()
+            .map(|(path, (reader, count))| {
+                let since = written.get(path).map_or(*count, |(_, before)| *before);
+                row(reader, count.saturating_sub(since) as f64 / seconds)
+            })
+            .collect();
+        let text = if arguments.form.is_json() { format!("{}\n", serde_json::to_string(&rows)?) } else { table(&rows) };
+        if is_live {
+            output.bytes(CLEAR)?;
+        }
+        if !output.part(&text)? || arguments.once {
+            return Ok(0);
+        }
+        written = now;
+    }
+}
+
+type Images = BTreeMap<PathBuf, (ImageReader, u64)>;
+
+/// The images that can be read, with their numbers of samples. A fault of another is reported once.
+fn counts(reported: &mut BTreeMap<PathBuf, ()>, output: &Output) -> Result<Images, Failure> {
+    let mut found = BTreeMap::new();
+    for path in exchange_io::images()? {
+        match ImageReader::open(&path, None) {
+            Ok(reader) => {
+                let count = reader.written();
+                found.insert(path, (reader, count));
+            }
+            Err(error) => {
+                if reported.insert(path, ()).is_none() {
+                    output.warning(error);
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn row(reader: &ImageReader, rate_hz: f64) -> Row {
+    let info = reader.info();
+    let now_ns = clock::monotonic_ns();
+    let latest = reader.latest(&mut []);
+    let sample = latest.ok().flatten();
+    let age_ns = sample.map(|sample| now_ns.saturating_sub(sample.stored_ns));
+    let published = sample.map(|sample| sample.quality).zip(age_ns);
+    let counts = reader.counts();
+    Row {
+        node: info.spec.node.clone(),
+        topic: info.spec.topic.clone(),
+        pid: info.pid,
+        is_writer_alive: reader.is_writer_alive(now_ns),
+        quality: latest.is_ok().then(|| judge(published, info.spec.stale_ns, info.spec.on_stale).0),
+        rate_hz,
+        age_ns,
+        sequence: sample.map(|sample| sample.sequence),
+        missing: counts.missing,
+        misses: counts.misses,
+        longest_run: counts.longest_run,
+    }
+}
+
+fn table(rows: &[Row]) -> String {
+    if rows.is_empty() {
+        return "no image of a topic: start a node with windhover exchange run\n".to_owned();
+    }
+    let text = |row: &Row| {
+        let writer = if row.is_writer_alive { row.pid.to_string() } else { format!("{} dead", row.pid) };
+        let quality = row.quality.map_or_else(|| "LOCKED".to_owned(), |quality| quality.to_string());
+        let age = row.age_ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.2}", ns as f64 / 1e6));
+        let sequence = row.sequence.map_or_else(|| "-".to_owned(), commas);
+        let counts = [row.missing, row.misses, row.longest_run].map(commas);
+        let words = [row.node.clone(), row.topic.clone(), writer, quality];
+        words.into_iter().chain([format!("{:.0}", row.rate_hz), age, sequence]).chain(counts).collect()
+    };
+    let words = ["node", "topic", "writer", "quality"].map(Column::words);
+    let figures =
+        [("rate", "Hz"), ("age", "ms"), ("sequence", ""), ("missing", ""), ("misses", ""), ("longest", "run")];
+    let columns = words.into_iter().chain(figures.map(|(title, unit)| Column::figures(title, unit))).collect();
+    Grid { columns, rows: rows.iter().map(text).collect(), ..Grid::default() }.text(width())
+}

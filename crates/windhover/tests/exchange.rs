@@ -1,0 +1,199 @@
+//! `windhover exchange`: nodes on loopback as processes, their tables, and what bad input is answered by.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and say what they skip")]
+
+mod support;
+
+use serde_json::Value;
+use std::net::UdpSocket;
+use std::process::{Child, Stdio};
+use support::{Folder, assert_code, assert_refused, documents, run, stderr, stdout, until, windhover};
+
+/// The example of the documents with free ports, and node names of this process alone: in a folder that ends with the value.
+struct Exchange {
+    folder: Folder,
+    text: String,
+    controller: String,
+    plant: String,
+}
+
+fn example() -> String {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/exchange/exchange.toml");
+    std::fs::read_to_string(path).unwrap()
+}
+
+impl Exchange {
+    fn new(name: &str) -> Self {
+        let free = || UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let named = |node: &str| format!("{name}-{node}-{}", std::process::id());
+        let (controller, plant) = (named("controller"), named("plant"));
+        let text = example()
+            .replace("7421", &free().to_string())
+            .replace("id = 1\naddress", &format!("id = 1\nport = {}\naddress", free()))
+            .replace("id = 2\naddress", &format!("id = 2\nport = {}\naddress", free()))
+            .replace("\"controller\"", &format!("\"{controller}\""))
+            .replace("\"plant\"", &format!("\"{plant}\""));
+        Self { folder: Folder::new(&format!("exchange-{name}")), text, controller, plant }
+    }
+
+    fn file(&self) -> String {
+        self.folder.file("exchange.toml", &self.text)
+    }
+
+    /// Runs one node until it is ended.
+    fn start(&self, node: &str) -> Node {
+        let mut command = windhover(&["exchange", "run", &self.file(), "--node", node, "--format", "json"]);
+        Node(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()))
+    }
+
+    /// The images of this exchange.
+    fn images(&self) -> Vec<Value> {
+        let output = run(&["exchange", "top", "--once", "--interval", "0.1", "--format", "json"]);
+        assert_code(&output, 0);
+        let rows = documents(&output).remove(0);
+        let is_own = |row: &&Value| row["node"] == self.controller.as_str() || row["node"] == self.plant.as_str();
+        rows.as_array().unwrap().iter().filter(is_own).cloned().collect()
+    }
+}
+
+/// A process that is killed with its test.
+struct Node(Option<Child>);
+
+impl Node {
+    fn signal(&self, signal: &str) {
+        let id = self.0.as_ref().unwrap().id().to_string();
+        assert!(std::process::Command::new("kill").args([signal, &id]).status().unwrap().success());
+    }
+
+    fn ended(mut self) -> std::process::Output {
+        support::ended(self.0.take().unwrap(), std::time::Duration::from_secs(60))
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn the_example_runs_and_counts() {
+    let exchange = Exchange::new("run");
+    let output = run(&["exchange", "run", &exchange.file(), "--seconds", "1", "--format", "json"]);
+    assert_code(&output, 0);
+    let reports: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    for (at, from, topic) in [(0, 1, "state"), (1, 0, "setpoint")] {
+        let (sent, got) = (&reports[from]["published"][0], &reports[at]["subscribed"][0]);
+        assert_eq!((got["topic"].as_str(), got["deadline_by"].as_str()), (Some(topic), Some("schedule")));
+        let sent = sent["sent"].as_u64().unwrap();
+        // The last frame has no value.
+        assert!(sent > 10 && got["received"] == sent + 1 && got["fresh"] == sent && got["missing"] == 0, "{reports}");
+        assert_eq!(got["age_ns"]["count"].as_u64(), Some(sent));
+    }
+    let output = run(&["exchange", "run", &exchange.file(), "--seconds", "0.2"]);
+    assert_code(&output, 0);
+    for words in
+        ["published", "subscribed", "wake-up", "interval", "the file says that clocks differ by at most 0.0 µs"]
+    {
+        assert!(stdout(&output).contains(words), "'{words}' is not in: {}", stdout(&output));
+    }
+    assert_eq!(exchange.images(), Vec::<Value>::new(), "no image is left");
+}
+
+#[test]
+fn a_killed_node_is_seen_and_joins_again() {
+    let exchange = Exchange::new("kill");
+    let plant = exchange.start(&exchange.plant);
+    let image = |node: &str, topic: &str| {
+        exchange.images().into_iter().find(|row| row["node"] == node && row["topic"] == topic)
+    };
+    let has = |node: &str, topic: &str, key: &str, value: &str| {
+        until(&format!("{key} {value} of {node} {topic}"), || {
+            image(node, topic).is_some_and(|row| row[key].to_string().trim_matches('"') == value)
+        });
+    };
+    for _ in 0..2 {
+        let controller = exchange.start(&exchange.controller);
+        has(&exchange.controller, "setpoint", "quality", "GOOD");
+        has(&exchange.plant, "setpoint", "quality", "GOOD");
+        controller.signal("-KILL");
+        drop(controller);
+        has(&exchange.controller, "setpoint", "is_writer_alive", "false");
+        // The topic says that the last value is held.
+        has(&exchange.plant, "setpoint", "quality", "SUBSTITUTED");
+    }
+    let controller = exchange.start(&exchange.controller);
+    has(&exchange.plant, "setpoint", "quality", "GOOD");
+    controller.signal("-TERM");
+    assert_code(&controller.ended(), 0);
+    plant.signal("-INT");
+    let output = plant.ended();
+    assert_code(&output, 0);
+    let counted = &serde_json::from_str::<Value>(&stdout(&output)).unwrap()[0]["subscribed"][0];
+    assert!(counted["restarts"] == 2 && counted["misses"].as_u64() > Some(100), "{counted}");
+    assert!(counted["longest_run"].as_u64() > Some(50), "{counted}");
+    assert_eq!(exchange.images(), Vec::<Value>::new());
+}
+
+#[test]
+fn costs_on_paper() {
+    let exchange = Exchange::new("check");
+    let output = run(&["exchange", "check", &exchange.file()]);
+    assert_code(&output, 0);
+    // 8 bytes of data, 64 of header, 28 of IP and UDP, 38 of Ethernet; 17 of data.
+    for words in ["setpoint", "138", "147", "1.104", "CPU time is 10 µs a frame"] {
+        assert!(stdout(&output).contains(words), "'{words}' is not in: {}", stdout(&output));
+    }
+    let output = run(&["exchange", "check", &exchange.file(), "--format", "json"]);
+    let budget: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(budget["nodes"][0]["topics"][0]["wire_bytes"], 138);
+}
+
+#[test]
+fn bad_input_is_one_line_and_2() {
+    let exchange = Exchange::new("bad");
+    let with = |from: &str, to: &str| {
+        assert!(exchange.text.contains(from), "{from}");
+        exchange.folder.file("bad.toml", &exchange.text.replacen(from, to, 1))
+    };
+    for (from, to, words) in [
+        ("type = \"f64\"", "type = \"f80\"", &["bad.toml: line ", "unknown variant `f80`"][..]),
+        ("count = 2", "count = 2\noffset = 3", &["field 'position' at offset 3 is not aligned"]),
+        ("count = 2", "count = 200", &["1601 bytes of data do not fit into a datagram"]),
+        ("id = 2", "id = 1", &["topic 'state': id 1 is that of topic 'setpoint'"]),
+        ("period_us = 1000", "period_us = 10", &["period_us = 10 is outside of 50 (20 kHz)"]),
+    ] {
+        let file = with(from, to);
+        assert_refused(&["exchange", "check", &file], 2, words);
+        assert_refused(&["exchange", "run", &file], 2, words);
+    }
+    let file = with("127.0.0.2", "198.51.100.7");
+    assert_refused(&["exchange", "run", &file], 2, &["198.51.100.7 is a public address", "--allow-public"]);
+    let good = exchange.file();
+    assert_refused(&["exchange", "run", &good, "--node", "x"], 2, &["there is no node 'x'", &exchange.plant]);
+    assert_refused(&["exchange", "check", "/nonexistent.toml"], 2, &["/nonexistent.toml", "No such file"]);
+    let slow = with(
+        "publish = [{ topic = \"setpoint\", wait = \"hybrid\" }]",
+        "link_mbps = 1\npublish = [{ topic = \"setpoint\" }]",
+    );
+    let faults = slow.replace("bad.toml", "slow.toml");
+    let text =
+        std::fs::read_to_string(&slow).unwrap().replace("127.0.0.1", "10.99.0.1").replace("127.0.0.2", "10.99.0.2");
+    std::fs::write(&faults, text).unwrap();
+    let output = run(&["exchange", "check", &faults]);
+    assert_code(&output, 2);
+    assert!(stderr(&output).contains("110 % of its link of 1 Mbit/s out"), "{}", stderr(&output));
+}
+
+#[test]
+fn the_bench_has_all_figures() {
+    let output = run(&["exchange", "bench", "--seconds", "0.3", "--format", "json"]);
+    assert_code(&output, 0);
+    let figures: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    for key in ["image_rtt_ns", "raw_udp_rtt_ns", "exchange_rtt_ns"] {
+        assert!(figures[key]["count"].as_u64() > Some(0), "{figures}");
+    }
+    assert!(figures["image_write_ns"].as_f64() > Some(0.0), "{figures}");
+}
