@@ -295,7 +295,7 @@ pub fn sockperf(bytes: &[u8]) {
 pub fn exchange_frame(bytes: &[u8]) {
     use exchange::{Arrival, Framing, Monitor, MonitorConfig, Outcome};
     let (period_ns, deadline_ns) = (1_000_000, 500_000);
-    let has_common_clock = bytes.len() % 2 == 0;
+    let has_common_clock = bytes.len().is_multiple_of(2);
     let config = MonitorConfig { publisher: 1, layout: 9, data_bytes: 36, period_ns, deadline_ns, has_common_clock };
     let mut monitor = Monitor::new(config);
     let (mut frames, mut refused) = (0, 0);

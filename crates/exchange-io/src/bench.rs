@@ -1,23 +1,34 @@
 //! What an image and a frame cost on this machine.
 
 use crate::image::{ImageReader, ImageSpec, ImageWriter, Sample, image_path};
+use crate::node::{publisher, receivers};
+use crate::publisher::Publisher;
+use crate::receiver::Receiver;
 use crate::report::Spread;
 use crate::{ImageError, NodeError};
-use exchange::{Arrival, Framing, HEADER_BYTES, Header, Monitor, MonitorConfig, OnStale};
-use net::group::{Carrier, Extra, GroupOptions, GroupSocket, GroupWait, ReceiveBatch, SendBatch, Target};
+use exchange::{ExchangeFile, Topic};
+use net::PathError;
 use serde::Serialize;
 use stats::Histogram;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Calls that are timed together.
+/// Calls that are timed together, and how many times.
 const CALLS: u32 = 10_000;
 const GROUPS: usize = 101;
 /// Rounds in which both kinds of UDP are measured in turn.
 const ROUNDS: u32 = 10;
 const PATIENCE: Duration = Duration::from_millis(200);
+const PATIENCE_NS: u64 = 200_000_000;
+/// Two nodes of this process: `there` goes from the near one to the far one, `back` the other way.
+const NODES: &str = "[[node]]\nname = \"bench-PID-near\"\nid = 1\naddress = \"127.0.0.1\"\nport = PORT\n\
+    publish = [{ topic = \"there\" }]\nsubscribe = [\"back\"]\n\
+    [[node]]\nname = \"bench-PID-far\"\nid = 2\naddress = \"127.0.0.2\"\nport = PORT\n\
+    publish = [{ topic = \"back\" }]\nsubscribe = [\"there\"]\n";
+const TOPIC: &str = "[[topic]]\nname = \"NAME\"\nid = ID\nperiod_us = 1000\nhistory = 0\n\
+    [[topic.field]]\nname = \"bytes\"\ntype = \"u8\"\ncount = BYTES\n";
 
 /// Times of one size.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -30,18 +41,24 @@ pub struct BenchFigures {
     pub image_rtt_ns: Spread,
     /// Blocking calls on connected sockets of the standard library, over loopback: this many bytes and nothing else.
     pub raw_udp_rtt_ns: Spread,
-    /// The same with frames, as nodes send, wait for and check them.
+    /// The same by the publishers and receivers of two nodes, with their frames, monitors and images.
     pub exchange_rtt_ns: Spread,
 }
 
-/// Measures for about `time`, on two CPUs where the process may use two.
+/// Measures data of 1 to 1384 bytes for about `time`, on two CPUs where the process may use two.
 pub fn bench(bytes: usize, time: Duration) -> Result<BenchFigures, NodeError> {
-    let (image_write_ns, image_read_ns) = image_costs(bytes)?;
-    let image_rtt = image_rtt(bytes, time / 3)?;
+    let failed = |cause: io::Error| NodeError::Thread { node: "bench".to_owned(), cause };
+    let port = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr()).map_err(failed)?.port();
+    let topic = |name, id| TOPIC.replace("NAME", name).replace("ID", id).replace("BYTES", &bytes.to_string());
+    let nodes = NODES.replace("PID", &std::process::id().to_string()).replace("PORT", &port.to_string());
+    let file = ExchangeFile::read(&format!("{}{}{nodes}", topic("there", "1"), topic("back", "2")));
+    let file = file.map_err(|error| failed(io::Error::other(error)))?;
+    let (image_write_ns, image_read_ns) = image_costs(&file)?;
+    let image_rtt = image_rtt(&file, time / 3)?;
     let (mut raw, mut framed) = (Histogram::new(), Histogram::new());
     for _ in 0..ROUNDS {
         raw_udp(bytes, time / 3 / ROUNDS, &mut raw).map_err(failed)?;
-        framed_udp(bytes, time / 3 / ROUNDS, &mut framed)?;
+        framed_udp(&file, time / 3 / ROUNDS, &mut framed)?;
     }
     Ok(BenchFigures {
         bytes,
@@ -53,37 +70,16 @@ pub fn bench(bytes: usize, time: Duration) -> Result<BenchFigures, NodeError> {
     })
 }
 
-fn failed(cause: io::Error) -> NodeError {
-    NodeError::Thread { node: "bench".to_owned(), cause }
+/// An image of a topic, for this process alone.
+fn image(file: &ExchangeFile, name: &str) -> Result<(ImageWriter, ImageReader), ImageError> {
+    let path = image_path(&file.nodes[0].name, name, false);
+    let writer = ImageWriter::create(&path, &ImageSpec::new(&file.topics[0]))?.remove_at_end();
+    Ok((writer, ImageReader::open(&path, None)?))
 }
 
-fn path_failed(cause: net::PathError) -> NodeError {
-    NodeError::Path { node: "bench".to_owned(), what: "loopback".to_owned(), cause }
-}
-
-/// An image for this process alone.
-fn image(name: &str, bytes: usize) -> Result<(ImageWriter, ImageReader), ImageError> {
-    let node = format!("bench-{}", std::process::id());
-    let path = image_path(&node, name, false);
-    let spec = ImageSpec {
-        layout: 1,
-        data_bytes: bytes,
-        history: 0,
-        topic_id: 0,
-        period_ns: 0,
-        deadline_ns: 0,
-        stale_ns: 0,
-        on_stale: OnStale::Mark,
-        node,
-        topic: name.to_owned(),
-    };
-    let writer = ImageWriter::create(&path, &spec)?.remove_at_end();
-    Ok((writer, ImageReader::open(&path, Some(1))?))
-}
-
-fn image_costs(bytes: usize) -> Result<(f64, f64), NodeError> {
-    let (mut writer, reader) = image("cost", bytes)?;
-    let (mut data, mut sample) = (vec![7; bytes], Sample::default());
+fn image_costs(file: &ExchangeFile) -> Result<(f64, f64), NodeError> {
+    let (mut writer, reader) = image(file, "cost")?;
+    let (mut data, mut sample) = (vec![7; file.topics[0].bytes()], Sample::default());
     let write = median(|| {
         sample.sequence += 1;
         writer.write(std::hint::black_box(&sample), std::hint::black_box(&data));
@@ -115,29 +111,26 @@ fn place(nth: usize) {
 }
 
 /// Runs `echo` on a thread beside `measure`, each on a CPU; `echo` ends when its flag is set.
-fn beside<T>(echo: impl FnOnce(&AtomicBool) + Send, measure: impl FnOnce() -> T + Send) -> Result<T, NodeError>
-where
-    T: Send,
-{
+fn beside<T: Send>(echo: impl FnOnce(&AtomicBool) + Send, measure: impl FnOnce() -> T + Send) -> Result<T, NodeError> {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             place(1);
             echo(&stop);
         });
-        let measured = scope
-            .spawn(|| {
-                place(0);
-                measure()
-            })
-            .join();
+        let measured = scope.spawn(|| {
+            place(0);
+            measure()
+        });
+        let measured = measured.join();
         stop.store(true, Ordering::Relaxed);
         measured.map_err(|_| NodeError::Panicked { node: "bench".to_owned() })
     })
 }
 
-fn image_rtt(bytes: usize, time: Duration) -> Result<Histogram, NodeError> {
-    let ((mut there, arrived), (mut back, answered)) = (image("there", bytes)?, image("back", bytes)?);
+fn image_rtt(file: &ExchangeFile, time: Duration) -> Result<Histogram, NodeError> {
+    let bytes = file.topics[0].bytes();
+    let ((mut there, arrived), (mut back, answered)) = (image(file, "there")?, image(file, "back")?);
     let echo = move |stop: &AtomicBool| {
         let (mut data, mut last) = (vec![0; bytes], 0);
         while !stop.load(Ordering::Relaxed) {
@@ -195,101 +188,39 @@ fn raw_udp(bytes: usize, time: Duration, rtt: &mut Histogram) -> io::Result<()> 
     measured.map_err(io::Error::other)?
 }
 
-/// One end of a conversation in frames, made of what nodes are made of.
-struct End {
-    socket: GroupSocket,
-    wait: GroupWait,
-    batch: ReceiveBatch,
-    sends: SendBatch,
-    to: Target,
-    monitor: Monitor,
-    header: Header,
-    data: Vec<u8>,
+/// What a node of the file sends and receives with.
+fn ends(file: &ExchangeFile, at: usize) -> Result<(Publisher, Receiver), NodeError> {
+    let (node, topic): (&exchange::Node, &Topic) = (&file.nodes[at], &file.topics[at]);
+    let (_, receiver) = receivers(file, node)?.remove(0);
+    Ok((publisher(file, node, &node.publish[0], topic)?, receiver))
 }
 
-impl End {
-    fn open(bytes: usize, port: u16, [own, other]: [u8; 2]) -> Result<Self, net::NetError> {
-        let address = |last| IpAddr::V4(Ipv4Addr::new(127, 0, 0, last));
-        let local = address(own);
-        let options = GroupOptions {
-            carrier: Carrier::Udp { port },
-            local,
-            interface: net::group::interface_of(local)?,
-            loopback: true,
-            ttl: 1,
-            router_alert: false,
-            stamps: false,
-            send_buffer_bytes: None,
-            receive_buffer_bytes: None,
-            busy_poll_us: None,
-        };
-        let socket = GroupSocket::own(&options, true)?;
-        let config = MonitorConfig {
-            publisher: 0,
-            layout: 0,
-            data_bytes: bytes,
-            period_ns: 1_000_000,
-            deadline_ns: 1_000_000,
-            has_common_clock: true,
-        };
-        Ok(Self {
-            wait: GroupWait::blocking(&[&socket])?,
-            batch: ReceiveBatch::new(16, 2048),
-            sends: SendBatch::new(&socket, 1, HEADER_BYTES + bytes),
-            to: socket.target_at(SocketAddr::new(address(other), port)),
-            monitor: Monitor::new(config),
-            header: Header::default(),
-            data: vec![1; bytes],
-            socket,
-        })
-    }
-
-    fn send(&mut self) -> Result<(), net::PathError> {
-        let now = clock::realtime_ns();
-        (self.header.scheduled_ns, self.header.sent_ns) = (now, now);
-        if let Some(place) = self.sends.place()
-            && let Some(bytes) = Framing::Native.encode(&self.header, &self.data, place)
-        {
-            self.sends.push(bytes, &self.to, Extra::None);
-        }
-        self.header.sequence += 1;
-        self.sends.flush(&self.socket)
-    }
-
-    /// Whether a frame came.
-    fn receive(&mut self) -> Result<bool, net::PathError> {
-        let _ = self.wait.wait(u64::try_from(PATIENCE.as_nanos()).unwrap_or(u64::MAX))?;
-        self.batch.receive(&self.socket)?;
-        let Some(datagram) = self.batch.take() else { return Ok(false) };
-        let Ok((header, data)) = Framing::Native.decode(datagram.bytes) else { return Ok(false) };
-        let at = Arrival { monotonic_ns: clock::monotonic_ns(), real_ns: clock::realtime_ns() };
-        let _ = self.monitor.on_frame(&header, data, at);
-        Ok(true)
-    }
-}
-
-fn framed_udp(bytes: usize, time: Duration, rtt: &mut Histogram) -> Result<(), NodeError> {
-    let free = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr()).map_err(failed)?;
-    let open = |ends| End::open(bytes, free.port(), ends);
-    let opened = open([1, 2]).and_then(|near| Ok((near, open([2, 1])?)));
-    let (mut near, mut far) = opened.map_err(|cause| NodeError::Net { node: "bench".to_owned(), cause })?;
+fn framed_udp(file: &ExchangeFile, time: Duration, rtt: &mut Histogram) -> Result<(), NodeError> {
+    let ((mut sends, mut receives), (mut answers, mut hears)) = (ends(file, 0)?, ends(file, 1)?);
     let echo = move |stop: &AtomicBool| {
-        while !stop.load(Ordering::Relaxed) {
-            if far.receive() == Ok(true) {
-                let _ = far.send();
+        for number in 0.. {
+            while !matches!(hears.turn(PATIENCE_NS), Ok(1..)) {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
             }
+            let _ = answers.cycle(number, clock::monotonic_ns());
         }
     };
-    let measured = beside(echo, || -> Result<(), net::PathError> {
+    let measured = beside(echo, || -> Result<(), PathError> {
         let begun = Instant::now();
-        while begun.elapsed() < time {
+        for number in 0.. {
+            if begun.elapsed() >= time {
+                break;
+            }
             let sent_ns = clock::monotonic_ns();
-            near.send()?;
-            if near.receive()? {
+            sends.cycle(number, sent_ns)?;
+            if receives.turn(PATIENCE_NS)? > 0 {
                 rtt.record(clock::monotonic_ns() - sent_ns);
             }
         }
         Ok(())
     });
-    measured?.map_err(path_failed)
+    let failed = |cause| NodeError::Path { node: "bench".to_owned(), what: "loopback".to_owned(), cause };
+    measured?.map_err(failed)
 }

@@ -5,16 +5,16 @@
 //! write leaves a slot that readers see is locked, until the next writer frees it.
 //!
 //! ```text
-//! words  0..16  constant: magic, version, layout hash, data bytes, ring length, topic, period, deadline, stale age, on_stale,
-//!               (2 unused), checksum of words 0..12 and 32..48, writer's process (word 13)
+//! words  0..10  constant: magic, version, layout hash, data bytes, ring length, topic, period, deadline, stale age, on_stale
+//!        10     checksum of those                                 11      writer's process
 //!        16     heartbeat: CLOCK_MONOTONIC of the writer, ns      24      samples written
-//!        32..48 names of node and topic, 64 bytes each            48..56  counters of the subscriber
+//!        32..38 received, missing, duplicates, reordered, misses, longest run
 //!        64..   slots: the latest, then the ring. A slot: lock, quality + 1 (0: none), sequence, epoch, cycle, scheduled, sent
 //!               and stored time, data; rounded up to 64 bytes
 //! ```
 
 use crate::ImageError;
-use exchange::{OnStale, Quality, Topic, fnv1a};
+use exchange::{Counters, OnStale, Quality, Topic, fnv1a};
 use nix::fcntl::OFlag;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -28,18 +28,17 @@ use std::sync::atomic::{
 use xsk::SharedWords;
 
 /// Where images are.
-pub const FOLDER: &str = "/dev/shm";
+const FOLDER: &str = "/dev/shm";
 const PREFIX: &str = "windhover.";
 const MAGIC: u64 = u64::from_le_bytes(*b"WHIMAGE\0");
 const VERSION: u64 = 1;
 
-const AT_CHECKSUM: usize = 12;
-const AT_PID: usize = 13;
+const HEAD_WORDS: usize = 10;
+const AT_CHECKSUM: usize = 10;
+const AT_PID: usize = 11;
 const AT_HEARTBEAT: usize = 16;
 const AT_WRITTEN: usize = 24;
-const AT_NAMES: usize = 32;
-const NAME_WORDS: usize = 8;
-const AT_COUNTS: usize = 48;
+const AT_COUNTS: usize = 32;
 const AT_SLOTS: usize = 64;
 /// Words of a slot before its data.
 const SAMPLE_WORDS: usize = 8;
@@ -67,7 +66,7 @@ pub fn images() -> io::Result<Vec<PathBuf>> {
 }
 
 /// What an image is made for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageSpec {
     pub layout: u64,
     pub data_bytes: usize,
@@ -77,12 +76,10 @@ pub struct ImageSpec {
     pub deadline_ns: u64,
     pub stale_ns: u64,
     pub on_stale: OnStale,
-    pub node: String,
-    pub topic: String,
 }
 
 impl ImageSpec {
-    pub fn new(node: &str, topic: &Topic) -> Self {
+    pub fn new(topic: &Topic) -> Self {
         Self {
             layout: topic.layout(),
             data_bytes: topic.bytes(),
@@ -92,8 +89,6 @@ impl ImageSpec {
             deadline_ns: topic.deadline_ns(),
             stale_ns: topic.stale_ns(),
             on_stale: topic.on_stale,
-            node: node.to_owned(),
-            topic: topic.name.clone(),
         }
     }
 
@@ -101,34 +96,17 @@ impl ImageSpec {
         Geometry::new(self.data_bytes, self.history as usize)
     }
 
-    /// The words that do not change: those of the table, then the names.
-    fn constant(&self) -> ([u64; 12], [u64; 2 * NAME_WORDS]) {
-        let head = [
-            MAGIC,
-            VERSION,
-            self.layout,
-            self.data_bytes as u64,
-            u64::from(self.history),
-            u64::from(self.topic_id),
-            self.period_ns,
-            self.deadline_ns,
-            self.stale_ns,
-            self.on_stale as u64,
-            0,
-            0,
-        ];
-        let mut bytes = [0; 2 * NAME_WORDS * 8];
-        let (node, topic) = bytes.split_at_mut(NAME_WORDS * 8);
-        node.iter_mut().zip(self.node.bytes()).for_each(|(to, from)| *to = from);
-        topic.iter_mut().zip(self.topic.bytes()).for_each(|(to, from)| *to = from);
-        let mut names = [0; 2 * NAME_WORDS];
-        names.iter_mut().zip(bytes.as_chunks::<8>().0).for_each(|(to, from)| *to = u64::from_le_bytes(*from));
-        (head, names)
+    /// The words that do not change.
+    fn head(&self) -> [u64; HEAD_WORDS] {
+        let Self { layout, data_bytes, history, topic_id, period_ns, deadline_ns, stale_ns, on_stale } = *self;
+        let (history, topic_id) = (u64::from(history), u64::from(topic_id));
+        let on_stale = on_stale as u64;
+        [MAGIC, VERSION, layout, data_bytes as u64, history, topic_id, period_ns, deadline_ns, stale_ns, on_stale]
     }
 }
 
-fn checksum(head: &[u64], names: &[u64]) -> u64 {
-    fnv1a(&head.iter().chain(names).flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>())
+fn checksum(head: &[u64; HEAD_WORDS]) -> u64 {
+    fnv1a(&head.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>())
 }
 
 /// Where slots are.
@@ -173,17 +151,6 @@ pub struct Sample {
     pub stored_ns: u64,
 }
 
-/// Totals of a subscriber that are kept in its image.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ImageCounts {
-    pub received: u64,
-    pub missing: u64,
-    pub duplicates: u64,
-    pub reordered: u64,
-    pub misses: u64,
-    pub longest_run: u64,
-}
-
 /// The one writer of an image. The file stays when it is dropped, so that readers find the next writer's samples where they
 /// have it mapped, unless [`ImageWriter::remove_at_end`] was called.
 #[derive(Debug)]
@@ -202,7 +169,7 @@ impl ImageWriter {
     /// belongs to another user or another process writes it.
     pub fn create(path: &Path, spec: &ImageSpec) -> Result<Self, ImageError> {
         let geometry = spec.geometry();
-        let (head, names) = spec.constant();
+        let head = spec.head();
         let mut file = Self::open(path)?;
         let found = file.metadata().map_err(|cause| open_failed(path, cause))?.len();
         // Nothing that is no image is overwritten. One whose making was cut short has no magic number yet.
@@ -211,8 +178,7 @@ impl ImageWriter {
         }
         let is_fit = found == geometry.bytes() && {
             let words = map(path, &file, geometry.words())?;
-            words[AT_CHECKSUM].load(Acquire) == checksum(&head, &names)
-                && (0..).zip(&head).all(|(at, word)| words[at].load(Relaxed) == *word)
+            (0..).zip(&head).all(|(at, word)| words[at].load(Relaxed) == *word)
         };
         if found != 0 && !is_fit {
             // Never shortened or overwritten: readers have it mapped.
@@ -223,9 +189,8 @@ impl ImageWriter {
             file.set_len(geometry.bytes()).map_err(|cause| open_failed(path, cause))?;
         }
         let words = map(path, &file, geometry.words())?;
-        (AT_NAMES..).zip(&names).for_each(|(at, word)| words[at].store(*word, Relaxed));
         (1..).zip(head.iter().skip(1)).for_each(|(at, word)| words[at].store(*word, Relaxed));
-        words[AT_CHECKSUM].store(checksum(&head, &names), Relaxed);
+        words[AT_CHECKSUM].store(checksum(&head), Relaxed);
         words[AT_PID].store(u64::from(std::process::id()), Relaxed);
         words[AT_HEARTBEAT].store(clock::monotonic_ns(), Relaxed);
         words[0].store(MAGIC, Release);
@@ -287,8 +252,8 @@ impl ImageWriter {
 
     /// Writes the totals.
     #[inline]
-    pub fn count(&self, counts: &ImageCounts) {
-        let ImageCounts { received, missing, duplicates, reordered, misses, longest_run } = *counts;
+    pub fn count(&self, counters: &Counters) {
+        let Counters { received, missing, duplicates, reordered, misses, longest_run, .. } = *counters;
         let counts = [received, missing, duplicates, reordered, misses, longest_run];
         self.words[AT_COUNTS..].iter().zip(counts).for_each(|(word, count)| word.store(count, Relaxed));
     }
@@ -368,19 +333,12 @@ fn load(slot: &[AtomicU64], data: &mut [u8]) -> Result<Option<Sample>, Busy> {
     Err(Busy)
 }
 
-/// What the head of an image says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ImageInfo {
-    pub spec: ImageSpec,
-    pub pid: u64,
-}
-
 /// A reader of an image. It writes nothing there.
 #[derive(Debug)]
 pub struct ImageReader {
     words: SharedWords,
     geometry: Geometry,
-    info: ImageInfo,
+    spec: ImageSpec,
 }
 
 impl ImageReader {
@@ -406,12 +364,11 @@ impl ImageReader {
         if word(1) != VERSION {
             return Err(damaged("it has another version"));
         }
-        let head: [u64; 12] = std::array::from_fn(word);
-        let names: [u64; 2 * NAME_WORDS] = std::array::from_fn(|at| word(AT_NAMES + at));
-        if word(AT_CHECKSUM) != checksum(&head, &names) {
+        let head: [u64; HEAD_WORDS] = std::array::from_fn(word);
+        if word(AT_CHECKSUM) != checksum(&head) {
             return Err(damaged("its header has a wrong checksum"));
         }
-        let spec = spec_of(&head, &names).ok_or_else(|| damaged("its header has values out of range"))?;
+        let spec = spec_of(&head).ok_or_else(|| damaged("its header has values out of range"))?;
         let geometry = spec.geometry();
         if facts.len() != geometry.bytes() {
             return Err(ImageError::Size { path: path.to_owned(), bytes: facts.len(), expected: geometry.bytes() });
@@ -419,12 +376,16 @@ impl ImageReader {
         if layout.is_some_and(|layout| layout != spec.layout) {
             return Err(ImageError::Layout { path: path.to_owned() });
         }
-        let info = ImageInfo { spec, pid: word(AT_PID) };
-        Ok(Self { words: map(path, &file, geometry.words())?, geometry, info })
+        Ok(Self { words: map(path, &file, geometry.words())?, geometry, spec })
     }
 
-    pub fn info(&self) -> &ImageInfo {
-        &self.info
+    pub fn spec(&self) -> &ImageSpec {
+        &self.spec
+    }
+
+    /// The process of the latest writer.
+    pub fn pid(&self) -> u64 {
+        self.words[AT_PID].load(Relaxed)
     }
 
     /// Copies the latest sample; nothing where there has been none. Errors: the slot stayed locked.
@@ -453,10 +414,11 @@ impl ImageReader {
         self.words[AT_WRITTEN].load(Acquire)
     }
 
-    pub fn counts(&self) -> ImageCounts {
+    /// What the subscriber counted; what an image does not keep is 0.
+    pub fn counts(&self) -> Counters {
         let [received, missing, duplicates, reordered, misses, longest_run] =
             std::array::from_fn(|at| self.words[AT_COUNTS + at].load(Relaxed));
-        ImageCounts { received, missing, duplicates, reordered, misses, longest_run }
+        Counters { received, missing, duplicates, reordered, misses, longest_run, ..Counters::default() }
     }
 
     /// Whether the writer gave a sign of life within the last 500 ms.
@@ -466,14 +428,8 @@ impl ImageReader {
     }
 }
 
-fn spec_of(head: &[u64; 12], names: &[u64; 2 * NAME_WORDS]) -> Option<ImageSpec> {
-    let bytes: Vec<u8> = names.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let name = |bytes: &[u8]| {
-        let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-        String::from_utf8(text.to_vec()).ok()
-    };
-    let (node, topic) = bytes.split_at_checked(NAME_WORDS * 8)?;
-    let [_, _, layout, data_bytes, history, topic_id, period_ns, deadline_ns, stale_ns, on_stale, _, _] = *head;
+fn spec_of(head: &[u64; HEAD_WORDS]) -> Option<ImageSpec> {
+    let [_, _, layout, data_bytes, history, topic_id, period_ns, deadline_ns, stale_ns, on_stale] = *head;
     Some(ImageSpec {
         layout,
         data_bytes: usize::try_from(data_bytes).ok().filter(|bytes| *bytes <= exchange::MAX_DATA_BYTES)?,
@@ -489,8 +445,6 @@ fn spec_of(head: &[u64; 12], names: &[u64; 2 * NAME_WORDS]) -> Option<ImageSpec>
             3 => OnStale::Default,
             _ => return None,
         },
-        node: name(node)?,
-        topic: name(topic)?,
     })
 }
 

@@ -15,8 +15,6 @@ mod report;
 
 pub use bench::{BenchFigures, bench};
 pub use error::{ImageError, NodeError};
-pub use image::{
-    Busy, FOLDER, ImageCounts, ImageInfo, ImageReader, ImageSpec, ImageWriter, Sample, image_path, images,
-};
-pub use node::{Node, NodeOptions};
-pub use report::{NodeReport, Published, Rejects, Spread, Subscribed};
+pub use image::{Busy, ImageReader, ImageSpec, ImageWriter, Sample, image_path, images};
+pub use node::Node;
+pub use report::{Address, NodeReport, Published, Rejects, Spread, Subscribed};

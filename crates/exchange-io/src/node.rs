@@ -1,10 +1,10 @@
 //! A node: opens its sockets and images, starts its threads, and collects what they counted.
 
+use crate::NodeError;
 use crate::image::{ImageReader, ImageSpec, ImageWriter, image_path};
 use crate::publisher::Publisher;
 use crate::receiver::{Received, Receiver, Subscription};
-use crate::report::{NodeReport, Published, Rejects};
-use crate::{ImageError, NodeError};
+use crate::report::{Address, NodeReport, Published, Rejects};
 use exchange::{Cycle, ExchangeFile, Header, Monitor, MonitorConfig, Publication, Quality, Source, Topic};
 use model::{IdleDescriptors, Policy, Receive};
 use net::group::{Carrier, GroupOptions, GroupSocket, GroupWait, ReceiveBatch, SendBatch};
@@ -28,13 +28,6 @@ const STACK: usize = 256 * 1024;
 const HEAD_START_NS: u64 = 20_000_000;
 const TTL: u8 = 1;
 
-/// How a node runs beside what its file says.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct NodeOptions {
-    /// Number of the publisher's start; higher at each. 0: the time of the start, in ns since 1970.
-    pub epoch: u64,
-}
-
 type Thread<T> = JoinHandle<Result<T, PathError>>;
 
 /// A running node. Dropped without [`Node::finish`] its threads end by themselves.
@@ -44,7 +37,7 @@ pub struct Node {
     stop_publishing: Arc<AtomicBool>,
     stop_receiving: Arc<AtomicBool>,
     publishing: Vec<(String, Thread<Published>)>,
-    receiving: Vec<(String, Thread<Received>)>,
+    receiving: Vec<(SocketAddr, Thread<Received>)>,
 }
 
 impl Drop for Node {
@@ -56,15 +49,12 @@ impl Drop for Node {
 
 impl Node {
     /// Opens everything and starts the threads. Errors: an address, image, policy or CPU that cannot be had; nothing runs then.
-    pub fn start(file: &ExchangeFile, node: &exchange::Node, options: NodeOptions) -> Result<Self, NodeError> {
-        let failed = |cause| NodeError::Net { node: node.name.clone(), cause };
-        let epoch = if options.epoch == 0 { clock::realtime_ns() } else { options.epoch };
+    pub fn start(file: &ExchangeFile, node: &exchange::Node) -> Result<Self, NodeError> {
         let receivers = receivers(file, node)?;
         let mut publishers = Vec::new();
         for publication in &node.publish {
             let Some(topic) = file.topic(&publication.topic) else { continue };
-            let publisher = publisher(file, node, publication, topic, epoch).map_err(|error| error.or_net(failed))?;
-            publishers.push((publication, publisher));
+            publishers.push((publication, publisher(file, node, publication, topic)?));
         }
         if node.locks_memory() {
             task::lock_memory().map_err(|cause| NodeError::Task { node: node.name.clone(), cause })?;
@@ -76,10 +66,10 @@ impl Node {
             publishing: Vec::new(),
             receiving: Vec::new(),
         };
-        for (what, receiver) in receivers {
+        for (address, receiver) in receivers {
             let stop = Arc::clone(&running.stop_receiving);
             let thread = running.spawn(node.policy, node.cpu, move || receiver.run(&stop))?;
-            running.receiving.push((what, thread));
+            running.receiving.push((address, thread));
         }
         let first_ns = clock::monotonic_ns() + HEAD_START_NS;
         let common_ns = clock::realtime_ns().saturating_sub(clock::monotonic_ns());
@@ -144,17 +134,17 @@ impl Node {
             node: self.name.clone(),
             published: Vec::new(),
             subscribed: Vec::new(),
-            rejects: Rejects::default(),
+            addresses: Vec::new(),
         };
         self.stop_publishing();
         for (what, thread) in std::mem::take(&mut self.publishing) {
             report.published.push(self.joined(what, thread)?);
         }
         self.stop_receiving.store(true, Ordering::Relaxed);
-        for (what, thread) in std::mem::take(&mut self.receiving) {
-            let Received { subscribed, rejects } = self.joined(what, thread)?;
+        for (address, thread) in std::mem::take(&mut self.receiving) {
+            let Received { subscribed, rejects } = self.joined(format!("{address} cannot be received"), thread)?;
             report.subscribed.extend(subscribed);
-            report.rejects.add(&rejects);
+            report.addresses.push(Address { address, rejects });
         }
         Ok(report)
     }
@@ -166,33 +156,6 @@ impl Node {
             Ok(Err(cause)) => Err(NodeError::Path { node, what, cause }),
             Err(_) => Err(NodeError::Panicked { node }),
         }
-    }
-}
-
-/// A step of opening that failed: of the network, whose errors do not name the node, or of an image.
-enum OpenError {
-    Net(NetError),
-    Image(ImageError),
-}
-
-impl OpenError {
-    fn or_net(self, net: impl FnOnce(NetError) -> NodeError) -> NodeError {
-        match self {
-            Self::Net(cause) => net(cause),
-            Self::Image(cause) => NodeError::Image(cause),
-        }
-    }
-}
-
-impl From<NetError> for OpenError {
-    fn from(cause: NetError) -> Self {
-        Self::Net(cause)
-    }
-}
-
-impl From<ImageError> for OpenError {
-    fn from(cause: ImageError) -> Self {
-        Self::Image(cause)
     }
 }
 
@@ -211,14 +174,14 @@ fn group_options(local: IpAddr, port: u16) -> Result<GroupOptions, NetError> {
     })
 }
 
-fn publisher(
+pub(crate) fn publisher(
     file: &ExchangeFile,
     node: &exchange::Node,
     publication: &Publication,
     topic: &Topic,
-    epoch: u64,
-) -> Result<Publisher, OpenError> {
-    let socket = GroupSocket::own(&group_options(node.address, 0)?, false)?;
+) -> Result<Publisher, NodeError> {
+    let socket = group_options(node.address, 0).and_then(|options| GroupSocket::own(&options, false));
+    let socket = socket.map_err(|cause| NodeError::Net { node: node.name.clone(), cause })?;
     let targets: Vec<_> = file.targets(topic).into_iter().map(|to| socket.target_at(to)).collect();
     let batch = SendBatch::new(&socket, targets.len().max(1), topic.framing.header_bytes() + topic.bytes());
     let input = match publication.source {
@@ -230,10 +193,10 @@ fn publisher(
         topic: topic.id,
         publisher: node.id,
         layout: topic.layout(),
-        epoch,
+        epoch: clock::realtime_ns(),
         ..Header::default()
     };
-    let image = ImageWriter::create(&image_path(&node.name, &topic.name, false), &ImageSpec::new(&node.name, topic))?;
+    let image = ImageWriter::create(&image_path(&node.name, &topic.name, false), &ImageSpec::new(topic))?;
     Ok(Publisher {
         header,
         data: vec![0; topic.bytes()],
@@ -249,7 +212,7 @@ fn publisher(
 }
 
 /// One receiver for each address: that of the node, and groups.
-fn receivers(file: &ExchangeFile, node: &exchange::Node) -> Result<Vec<(String, Receiver)>, NodeError> {
+pub(crate) fn receivers(file: &ExchangeFile, node: &exchange::Node) -> Result<Vec<(SocketAddr, Receiver)>, NodeError> {
     let failed = |cause| NodeError::Net { node: node.name.clone(), cause };
     let mut places: BTreeMap<SocketAddr, Vec<Subscription>> = BTreeMap::new();
     for name in &node.subscribe {
@@ -258,7 +221,7 @@ fn receivers(file: &ExchangeFile, node: &exchange::Node) -> Result<Vec<(String, 
         // A node that subscribes its own topic has two images of it.
         let is_own = publisher.id == node.id;
         let image_node = if is_own { format!("{}.own", node.name) } else { node.name.clone() };
-        let image = ImageWriter::create(&image_path(&image_node, name, false), &ImageSpec::new(&node.name, topic))?;
+        let image = ImageWriter::create(&image_path(&image_node, name, false), &ImageSpec::new(topic))?;
         let place = topic.group.unwrap_or(SocketAddr::new(node.address, node.port));
         places.entry(place).or_default().push(Subscription {
             topic: name.clone(),
@@ -281,7 +244,7 @@ fn receivers(file: &ExchangeFile, node: &exchange::Node) -> Result<Vec<(String, 
         let wait = GroupWait::new(&[&socket], mode, &IdleDescriptors::default()).map_err(failed)?;
         let batch = ReceiveBatch::new(BATCH, ROOM);
         let receiver = Receiver { socket, wait, batch, subscriptions, rejects: Rejects::default() };
-        Ok((format!("{place} cannot be received"), receiver))
+        Ok((place, receiver))
     };
     places.into_iter().map(open).collect()
 }

@@ -1,6 +1,6 @@
 //! A thread that receives all subscribed topics of one address.
 
-use crate::image::{ImageCounts, ImageWriter, Sample};
+use crate::image::{ImageWriter, Sample};
 use crate::report::{Rejects, Spread, Subscribed};
 use exchange::{Arrival, Framing, Monitor, Outcome};
 use net::PathError;
@@ -104,8 +104,7 @@ fn take(subscriptions: &mut [Subscription], rejects: &mut Rejects, bytes: &[u8],
         };
         image.write(&sample, data);
     }
-    let exchange::Counters { received, missing, duplicates, reordered, misses, longest_run, .. } = monitor.counters;
-    image.count(&ImageCounts { received, missing, duplicates, reordered, misses, longest_run });
+    image.count(&monitor.counters);
 }
 
 impl Subscription {

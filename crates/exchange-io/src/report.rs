@@ -3,6 +3,7 @@
 use exchange::{Counters, FirstMiss, FrameError};
 use serde::Serialize;
 use stats::Histogram;
+use std::net::SocketAddr;
 
 /// Some figures of a distribution, in ns; percentiles with too few values beyond them are absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -90,37 +91,13 @@ impl Rejects {
             FrameError::Checksum => &mut self.checksum,
         } += 1;
     }
+}
 
-    pub(crate) fn add(&mut self, other: &Self) {
-        let Self { short, magic, version, length, checksum, unknown_topic, other_sender, too_long, overflowed } =
-            *other;
-        self.short += short;
-        self.magic += magic;
-        self.version += version;
-        self.length += length;
-        self.checksum += checksum;
-        self.unknown_topic += unknown_topic;
-        self.other_sender += other_sender;
-        self.too_long += too_long;
-        self.overflowed += overflowed;
-    }
-
-    /// Those that are not 0, with their names.
-    pub fn each(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let Self { short, magic, version, length, checksum, unknown_topic, other_sender, too_long, overflowed } = *self;
-        let all = [
-            ("too short", short),
-            ("without magic number", magic),
-            ("of another version", version),
-            ("of another length", length),
-            ("with a wrong checksum", checksum),
-            ("of an unknown topic", unknown_topic),
-            ("from another sender", other_sender),
-            ("too long", too_long),
-            ("dropped at a full receive buffer", overflowed),
-        ];
-        all.into_iter().filter(|(_, count)| *count > 0)
-    }
+/// An address that a node received at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Address {
+    pub address: SocketAddr,
+    pub rejects: Rejects,
 }
 
 /// A node from its start to its end.
@@ -129,5 +106,5 @@ pub struct NodeReport {
     pub node: String,
     pub published: Vec<Published>,
     pub subscribed: Vec<Subscribed>,
-    pub rejects: Rejects,
+    pub addresses: Vec<Address>,
 }

@@ -12,8 +12,6 @@ fn spec(data_bytes: usize, history: u32) -> ImageSpec {
         deadline_ns: 500_000,
         stale_ns: 3_500_000,
         on_stale: OnStale::Hold,
-        node: "a".to_owned(),
-        topic: "axis".to_owned(),
     }
 }
 
@@ -33,7 +31,7 @@ fn what_is_written_is_read_with_those_before() {
     let path = folder.path().join("image");
     let mut writer = ImageWriter::create(&path, &spec(13, 4)).unwrap();
     let reader = ImageReader::open(&path, Some(77)).unwrap();
-    assert_eq!(reader.info(), &ImageInfo { spec: spec(13, 4), pid: u64::from(std::process::id()) });
+    assert_eq!((reader.spec(), reader.pid()), (&spec(13, 4), u64::from(std::process::id())));
     let mut read = [0; 13];
     assert_eq!(reader.latest(&mut read), Ok(None), "nothing was written yet");
     for number in 0..10 {
@@ -48,7 +46,15 @@ fn what_is_written_is_read_with_those_before() {
     }
     assert_eq!(reader.numbered(5, &mut read), Ok(None));
     assert_eq!(reader.numbered(10, &mut read), Ok(None));
-    let counts = ImageCounts { received: 1, missing: 2, duplicates: 3, reordered: 4, misses: 5, longest_run: 6 };
+    let counts = Counters {
+        received: 1,
+        missing: 2,
+        duplicates: 3,
+        reordered: 4,
+        misses: 5,
+        longest_run: 6,
+        ..Counters::default()
+    };
     writer.count(&counts);
     assert_eq!((reader.counts(), reader.written()), (counts, 10));
     assert!(path.exists());
@@ -105,7 +111,6 @@ fn what_is_no_image_is_refused_with_one_line_and_left_alone() {
     refused(&with(0, b'X'), "it has no magic number");
     refused(&with(8, 2), "it has another version");
     refused(&with(24, 33), "its header has a wrong checksum");
-    refused(&with(270, b'X'), "its header has a wrong checksum");
     let text = "a text of somebody, which is no image";
     std::fs::write(&path, text).unwrap();
     assert!(matches!(ImageWriter::create(&path, &spec(32, 2)), Err(ImageError::Damaged { .. })));

@@ -32,8 +32,8 @@ fn pair(name: &str, topic: &str, publication: &str) -> Pair {
 }
 
 impl Pair {
-    fn start(&self, name: &str, epoch: u64) -> Node {
-        Node::start(&self.file, self.file.node(name).unwrap(), NodeOptions { epoch }).unwrap()
+    fn start(&self, name: &str) -> Node {
+        Node::start(&self.file, self.file.node(name).unwrap()).unwrap()
     }
 
     fn image(&self, name: &str) -> ImageReader {
@@ -54,7 +54,7 @@ fn until_written(reader: &ImageReader, count: u64) {
 fn what_is_published_arrives_in_the_image() {
     for (name, topic) in [("uni", ""), ("multi", "group = \"239.255.26.1:PORT\"")] {
         let pair = pair(name, &topic.replace("PORT", &free_port().to_string()), "");
-        let (b, a) = (pair.start(&pair.b, 0), pair.start(&pair.a, 0));
+        let (b, a) = (pair.start(&pair.b), pair.start(&pair.a));
         let reader = pair.image(&pair.b);
         until_written(&reader, 200);
         assert!(reader.is_writer_alive(clock::monotonic_ns()));
@@ -70,7 +70,7 @@ fn what_is_published_arrives_in_the_image() {
         assert_eq!((subscribed.counters.received, subscribed.counters.fresh), (published.sent + 1, published.sent));
         assert_eq!((subscribed.counters.missing, subscribed.counters.duplicates), (0, 0));
         assert_eq!((subscribed.age_ns.unwrap().count, subscribed.deadline_by), (published.sent, "schedule"));
-        assert_eq!(report.rejects, Rejects::default());
+        assert_eq!(report.addresses[0].rejects, Rejects::default());
         assert!(ImageReader::open(&image_path(&pair.b, "axis", false), None).is_err(), "removed at the end");
     }
 }
@@ -78,10 +78,10 @@ fn what_is_published_arrives_in_the_image() {
 #[test]
 fn a_publisher_that_starts_again_is_one_restart() {
     let pair = pair("restart", "", "");
-    let b = pair.start(&pair.b, 0);
+    let b = pair.start(&pair.b);
     let reader = pair.image(&pair.b);
-    for epoch in [5, 6] {
-        let a = pair.start(&pair.a, epoch);
+    for _ in 0..2 {
+        let a = pair.start(&pair.a);
         until_written(&reader, reader.written() + 20);
         a.finish().unwrap();
     }
@@ -93,7 +93,7 @@ fn a_publisher_that_starts_again_is_one_restart() {
 #[test]
 fn what_comes_from_the_network_and_is_no_frame_is_counted() {
     let pair = pair("hostile", "", "");
-    let b = pair.start(&pair.b, 0);
+    let b = pair.start(&pair.b);
     let to = ("127.0.0.2", pair.port);
     let (right, wrong) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.3:0").unwrap());
     let topic = &pair.file.topics[0];
@@ -131,7 +131,7 @@ fn what_comes_from_the_network_and_is_no_frame_is_counted() {
         too_long: 1,
         overflowed: 0,
     };
-    assert_eq!(report.rejects, one_each);
+    assert_eq!(report.addresses[0].rejects, one_each);
     let counters = report.subscribed[0].counters;
     assert_eq!((counters.layout_errors, counters.other_publisher, counters.received), (2, 1, 1));
 }
@@ -139,11 +139,11 @@ fn what_comes_from_the_network_and_is_no_frame_is_counted() {
 #[test]
 fn an_application_writes_what_is_published() {
     let pair = pair("input", "stale_us = 50000", ", source = \"image\"");
-    let start = || Node::start(&pair.file, pair.file.node(&pair.a).unwrap(), NodeOptions::default());
+    let start = || Node::start(&pair.file, pair.file.node(&pair.a).unwrap());
     assert!(start().unwrap_err().to_string().contains(".axis.in cannot be opened"));
     let path = image_path(&pair.a, "axis", true);
-    let mut input = ImageWriter::create(&path, &ImageSpec::new(&pair.a, &pair.file.topics[0])).unwrap().remove_at_end();
-    let (b, a) = (pair.start(&pair.b, 0), start().unwrap());
+    let mut input = ImageWriter::create(&path, &ImageSpec::new(&pair.file.topics[0])).unwrap().remove_at_end();
+    let (b, a) = (pair.start(&pair.b), start().unwrap());
     let reader = pair.image(&pair.b);
     let mut data = [0; 24];
     let mut until_quality = |quality: Quality| {
@@ -168,7 +168,7 @@ fn cycles_allocate_nothing() {
     let node = |name: &str| pair.file.node(name).unwrap();
     let mut receiver = receivers(&pair.file, node(&pair.b)).unwrap().remove(0).1;
     let (a, topic) = (node(&pair.a), &pair.file.topics[0]);
-    let mut publisher = publisher(&pair.file, a, &a.publish[0], topic, 1).map_err(|_| ()).unwrap();
+    let mut publisher = publisher(&pair.file, a, &a.publish[0], topic).unwrap();
     let info = allocation_counter::measure(|| {
         for number in 0..1000 {
             publisher.cycle(number, clock::monotonic_ns()).unwrap();
@@ -182,17 +182,17 @@ fn cycles_allocate_nothing() {
 #[test]
 fn what_cannot_be_had_is_one_clear_line() {
     let pair = pair("refused", "", "");
-    let b = pair.start(&pair.b, 0);
+    let b = pair.start(&pair.b);
     let node = pair.file.node(&pair.b).unwrap();
-    let again = Node::start(&pair.file, node, NodeOptions::default()).unwrap_err().to_string();
+    let again = Node::start(&pair.file, node).unwrap_err().to_string();
     assert!(again.contains("is written by process") && !again.contains('\n'), "{again}");
     drop(b.finish());
     let mut away = node.clone();
     away.address = "192.0.2.7".parse().unwrap();
-    let error = Node::start(&pair.file, &away, NodeOptions::default()).unwrap_err().to_string();
+    let error = Node::start(&pair.file, &away).unwrap_err().to_string();
     assert!(error.contains("192.0.2.7") && !error.contains('\n'), "{error}");
     let mut pinned = node.clone();
     pinned.cpu = Some(9999);
-    let error = Node::start(&pair.file, &pinned, NodeOptions::default()).unwrap_err().to_string();
+    let error = Node::start(&pair.file, &pinned).unwrap_err().to_string();
     assert!(error.contains("CPU 9999 does not exist here"), "{error}");
 }

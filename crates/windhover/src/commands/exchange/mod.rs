@@ -8,7 +8,7 @@ use crate::cli::exchange::{Bench, Check, Exchange, Run};
 use crate::output::{Failure, Output, json_in_order};
 use anyhow::anyhow;
 use exchange::{Budget, ExchangeFile};
-use exchange_io::{Node, NodeError, NodeOptions};
+use exchange_io::{Node, NodeError};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -67,7 +67,7 @@ fn run_nodes(arguments: &Run, output: &Output) -> Result<u8, Failure> {
     let stop = signals::stop_flag()?;
     // Receivers are there before anything is sent.
     nodes.sort_by_key(|node| !node.publish.is_empty());
-    let start = |node: &&exchange::Node| Node::start(&file, node, NodeOptions::default());
+    let start = |node: &&exchange::Node| Node::start(&file, node);
     let running = nodes.iter().map(start).collect::<Result<Vec<Node>, NodeError>>()?;
     let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
     output.note(format_args!("running: {}", names.join(", ")));

@@ -2,8 +2,10 @@
 
 use crate::output::width;
 use exchange::{Budget, NodeBudget, TopicBudget};
-use exchange_io::{BenchFigures, NodeReport, Published, Spread, Subscribed};
+use exchange_io::{Address, BenchFigures, NodeReport, Published, Spread, Subscribed};
 use report::{Column, Grid, commas};
+use serde::Serialize;
+use serde_json::Value;
 use std::fmt::Write as _;
 
 fn grid(columns: Vec<Column>, rows: Vec<Vec<String>>) -> String {
@@ -116,6 +118,17 @@ fn subscribed(reports: &[NodeReport]) -> String {
     grid(columns(&["node", "subscribed"], &[&counts[..], &times].concat()), rows)
 }
 
+/// The counters of a structure that are not 0, by name.
+fn not_zero(counters: &impl Serialize) -> impl Iterator<Item = (String, String)> {
+    let all = match serde_json::to_value(counters) {
+        Ok(Value::Object(all)) => all,
+        _ => serde_json::Map::new(),
+    };
+    all.into_iter()
+        .filter_map(|(kind, count)| Some((kind, count.as_u64().filter(|count| *count > 0)?)))
+        .map(|(kind, count)| (kind, commas(count)))
+}
+
 /// What no column has: errors, first misses, how deadlines were judged.
 fn notes(reports: &[NodeReport]) -> String {
     let mut text = String::new();
@@ -124,15 +137,9 @@ fn notes(reports: &[NodeReport]) -> String {
         for one in &report.subscribed {
             let topic = &one.topic;
             let counters = &one.counters;
-            let odd = [
-                ("frames of another layout", counters.layout_errors),
-                ("frames of another publisher", counters.other_publisher),
-                ("frames of an earlier epoch", counters.old_epoch),
-                ("frames far behind", counters.ancient),
-                ("ages below 0", counters.negative_ages),
-            ];
-            for (what, count) in odd.into_iter().filter(|(_, count)| *count > 0) {
-                let _ = writeln!(text, "{node} {topic}: {} {what}", commas(count));
+            const IN_NOTES: [&str; 5] = ["layout_errors", "other_publisher", "old_epoch", "ancient", "negative_ages"];
+            for (kind, count) in not_zero(counters).filter(|(kind, _)| IN_NOTES.contains(&kind.as_str())) {
+                let _ = writeln!(text, "{node} {topic}: {}: {count}", kind.replace('_', " "));
             }
             if let Some(first) = one.first_miss {
                 let cycle = first.cycle.map_or_else(|| "at the end".to_owned(), |cycle| format!("at cycle {cycle}"));
@@ -152,8 +159,10 @@ fn notes(reports: &[NodeReport]) -> String {
                 let _ = writeln!(text, "{node} {topic}: nothing was received");
             }
         }
-        for (what, count) in report.rejects.each() {
-            let _ = writeln!(text, "{node}: {} datagrams {what}", commas(count));
+        for Address { address, rejects } in &report.addresses {
+            for (kind, count) in not_zero(rejects) {
+                let _ = writeln!(text, "{node} {address}: datagrams refused, {kind}: {count}");
+            }
         }
     }
     let mut errors: Vec<u64> =

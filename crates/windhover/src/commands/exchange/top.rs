@@ -4,12 +4,12 @@ use crate::cli::exchange::Top;
 use crate::commands::signals;
 use crate::output::{Failure, Output, width};
 use exchange::judge;
-use exchange_io::ImageReader;
+use exchange_io::{ImageError, ImageReader};
 use report::{Column, Grid, commas};
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, IsTerminal as _};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -38,8 +38,9 @@ struct Row {
 pub(super) fn run(arguments: &Top, output: &Output) -> Result<u8, Failure> {
     let stop = signals::stop_flag()?;
     let interval = Duration::from_secs_f64(arguments.interval);
-    let is_live = std::io::stdout().is_terminal() && !arguments.form.is_json() && !arguments.once;
-    let (mut written, mut reported) = (counts(&mut BTreeMap::new(), output)?, BTreeMap::new());
+    let is_live = io::stdout().is_terminal() && !arguments.form.is_json() && !arguments.once;
+    let mut reported = BTreeSet::new();
+    let mut written = counts(&mut reported, output)?;
     loop {
         let begun = Instant::now();
         while begun.elapsed() < interval && !stop.load(Ordering::Relaxed) {
@@ -54,7 +55,7 @@ pub(super) fn run(arguments: &Top, output: &Output) -> Result<u8, Failure> {
             .iter()
             .map(|(path, (reader, count))| {
                 let since = written.get(path).map_or(*count, |(_, before)| *before);
-                row(reader, count.saturating_sub(since) as f64 / seconds)
+                row(path, reader, count.saturating_sub(since) as f64 / seconds)
             })
             .collect();
         let text = if arguments.form.is_json() { format!("{}\n", serde_json::to_string(&rows)?) } else { table(&rows) };
@@ -71,7 +72,7 @@ pub(super) fn run(arguments: &Top, output: &Output) -> Result<u8, Failure> {
 type Images = BTreeMap<PathBuf, (ImageReader, u64)>;
 
 /// The images that can be read, with their numbers of samples. A fault of another is reported once.
-fn counts(reported: &mut BTreeMap<PathBuf, ()>, output: &Output) -> Result<Images, Failure> {
+fn counts(reported: &mut BTreeSet<PathBuf>, output: &Output) -> Result<Images, Failure> {
     let mut found = BTreeMap::new();
     for path in exchange_io::images()? {
         match ImageReader::open(&path, None) {
@@ -79,8 +80,10 @@ fn counts(reported: &mut BTreeMap<PathBuf, ()>, output: &Output) -> Result<Image
                 let count = reader.written();
                 found.insert(path, (reader, count));
             }
+            // Its node ended meanwhile.
+            Err(ImageError::Open { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
-                if reported.insert(path, ()).is_none() {
+                if reported.insert(path) {
                     output.warning(error);
                 }
             }
@@ -89,26 +92,29 @@ fn counts(reported: &mut BTreeMap<PathBuf, ()>, output: &Output) -> Result<Image
     Ok(found)
 }
 
-fn row(reader: &ImageReader, rate_hz: f64) -> Row {
-    let info = reader.info();
+fn row(path: &Path, reader: &ImageReader, rate_hz: f64) -> Row {
+    let spec = reader.spec();
     let now_ns = clock::monotonic_ns();
     let latest = reader.latest(&mut []);
     let sample = latest.ok().flatten();
     let age_ns = sample.map(|sample| now_ns.saturating_sub(sample.stored_ns));
     let published = sample.map(|sample| sample.quality).zip(age_ns);
-    let counts = reader.counts();
+    let counters = reader.counts();
+    // `windhover.NODE.TOPIC`
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let mut parts = name.splitn(3, '.').skip(1).map(str::to_owned);
     Row {
-        node: info.spec.node.clone(),
-        topic: info.spec.topic.clone(),
-        pid: info.pid,
+        node: parts.next().unwrap_or_default(),
+        topic: parts.next().unwrap_or_default(),
+        pid: reader.pid(),
         is_writer_alive: reader.is_writer_alive(now_ns),
-        quality: latest.is_ok().then(|| judge(published, info.spec.stale_ns, info.spec.on_stale).0),
+        quality: latest.is_ok().then(|| judge(published, spec.stale_ns, spec.on_stale).0),
         rate_hz,
         age_ns,
         sequence: sample.map(|sample| sample.sequence),
-        missing: counts.missing,
-        misses: counts.misses,
-        longest_run: counts.longest_run,
+        missing: counters.missing,
+        misses: counters.misses,
+        longest_run: counters.longest_run,
     }
 }
 
