@@ -277,21 +277,25 @@ impl Drop for ImageWriter {
 
 #[inline]
 fn store(slot: &[AtomicU64], sample: &Sample, data: &[u8]) {
-    let lock = slot[0].load(Relaxed);
-    slot[0].store(lock | 1, Relaxed);
+    let Some((head, body)) = slot.split_first_chunk::<SAMPLE_WORDS>() else { return };
+    let locked = head[0].load(Relaxed) | 1;
+    head[0].store(locked, Relaxed);
     fence(Release);
-    let Sample { quality, sequence, epoch, cycle, scheduled_ns, sent_ns, stored_ns } = *sample;
-    let words = [quality as u64 + 1, sequence, epoch, cycle, scheduled_ns, sent_ns, stored_ns];
-    slot[1..SAMPLE_WORDS].iter().zip(words).for_each(|(word, value)| word.store(value, Relaxed));
+    head[1].store(sample.quality as u64 + 1, Relaxed);
+    head[2].store(sample.sequence, Relaxed);
+    head[3].store(sample.epoch, Relaxed);
+    head[4].store(sample.cycle, Relaxed);
+    head[5].store(sample.scheduled_ns, Relaxed);
+    head[6].store(sample.sent_ns, Relaxed);
+    head[7].store(sample.stored_ns, Relaxed);
     let (whole, rest) = data.as_chunks::<8>();
-    let body = &slot[SAMPLE_WORDS..];
     body.iter().zip(whole).for_each(|(word, bytes)| word.store(u64::from_le_bytes(*bytes), Relaxed));
     if let Some(word) = body.get(whole.len()).filter(|_| !rest.is_empty()) {
         let mut last = [0; 8];
         last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
         word.store(u64::from_le_bytes(last), Relaxed);
     }
-    slot[0].store((lock | 1).wrapping_add(1), Release);
+    head[0].store(locked.wrapping_add(1), Release);
 }
 
 /// A slot that stayed locked: its writer was interrupted within a write, or died there.
@@ -302,31 +306,30 @@ pub struct Busy;
 /// Copies a slot; nothing where it has no sample.
 #[inline]
 fn load(slot: &[AtomicU64], data: &mut [u8]) -> Result<Option<Sample>, Busy> {
+    let Some((head, body)) = slot.split_first_chunk::<SAMPLE_WORDS>() else { return Ok(None) };
     for _ in 0..ATTEMPTS {
-        let before = slot[0].load(Acquire);
+        let before = head[0].load(Acquire);
         if before % 2 == 1 {
             std::hint::spin_loop();
             continue;
         }
-        let word = |at: usize| slot[at].load(Relaxed);
-        let quality = word(1);
+        let quality = head[1].load(Relaxed);
         let sample = Sample {
             quality: Quality::from_bits(quality.wrapping_sub(1)),
-            sequence: word(2),
-            epoch: word(3),
-            cycle: word(4),
-            scheduled_ns: word(5),
-            sent_ns: word(6),
-            stored_ns: word(7),
+            sequence: head[2].load(Relaxed),
+            epoch: head[3].load(Relaxed),
+            cycle: head[4].load(Relaxed),
+            scheduled_ns: head[5].load(Relaxed),
+            sent_ns: head[6].load(Relaxed),
+            stored_ns: head[7].load(Relaxed),
         };
         let (whole, rest) = data.as_chunks_mut::<8>();
-        let body = &slot[SAMPLE_WORDS..];
         whole.iter_mut().zip(body).for_each(|(bytes, word)| *bytes = word.load(Relaxed).to_le_bytes());
         if let Some(word) = body.get(whole.len()) {
             rest.iter_mut().zip(word.load(Relaxed).to_le_bytes()).for_each(|(to, from)| *to = from);
         }
         fence(Acquire);
-        if slot[0].load(Relaxed) == before {
+        if head[0].load(Relaxed) == before {
             return Ok((quality != 0).then_some(sample));
         }
     }

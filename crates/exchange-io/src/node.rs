@@ -6,8 +6,8 @@ use crate::publisher::Publisher;
 use crate::receiver::{Received, Receiver, Subscription};
 use crate::report::{Address, NodeReport, Published, Rejects};
 use exchange::{Cycle, ExchangeFile, Header, Monitor, MonitorConfig, Publication, Quality, Source, Topic};
-use model::{IdleDescriptors, Policy, Receive};
-use net::group::{Carrier, GroupOptions, GroupSocket, GroupWait, ReceiveBatch, SendBatch};
+use model::Policy;
+use net::group::{Carrier, GroupOptions, GroupSocket, ReceiveBatch, SendBatch};
 use net::{NetError, PathError};
 use stats::Histogram;
 use std::collections::BTreeMap;
@@ -240,10 +240,9 @@ pub(crate) fn receivers(file: &ExchangeFile, node: &exchange::Node) -> Result<Ve
             GroupSocket::own(&options, true)
         };
         let socket = socket.map_err(failed)?;
-        let mode = if node.spin { Receive::Spin } else { Receive::Block };
-        let wait = GroupWait::new(&[&socket], mode, &IdleDescriptors::default()).map_err(failed)?;
+        socket.limit_waits().map_err(failed)?;
         let batch = ReceiveBatch::new(BATCH, ROOM);
-        let receiver = Receiver { socket, wait, batch, subscriptions, rejects: Rejects::default() };
+        let receiver = Receiver { socket, spins: node.spin, batch, subscriptions, rejects: Rejects::default() };
         Ok((place, receiver))
     };
     places.into_iter().map(open).collect()

@@ -4,12 +4,10 @@ use crate::image::{ImageWriter, Sample};
 use crate::report::{Rejects, Spread, Subscribed};
 use exchange::{Arrival, Framing, Monitor, Outcome};
 use net::PathError;
-use net::group::{GroupSocket, GroupWait, ReceiveBatch, Woken};
+use net::group::{GroupSocket, ReceiveBatch};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// At least so often a thread without frames shows in its images that it lives, in ns.
-const BEAT_NS: u64 = 50_000_000;
 /// Batches that are taken after the end.
 const LAST_TURNS: u32 = 1000;
 
@@ -32,7 +30,7 @@ pub(crate) struct Received {
 
 pub(crate) struct Receiver {
     pub(crate) socket: GroupSocket,
-    pub(crate) wait: GroupWait,
+    pub(crate) spins: bool,
     pub(crate) batch: ReceiveBatch,
     pub(crate) subscriptions: Vec<Subscription>,
     pub(crate) rejects: Rejects,
@@ -46,11 +44,11 @@ impl Receiver {
     /// Receives until `stop`.
     pub(crate) fn run(mut self, stop: &AtomicBool) -> Result<Received, PathError> {
         while !stop.load(Ordering::Relaxed) {
-            self.turn(BEAT_NS)?;
+            self.turn(self.spins)?;
         }
         // What arrived before the end counts, but a flood does not keep the thread.
         for _ in 0..LAST_TURNS {
-            if self.turn(0)? == 0 {
+            if self.turn(true)? == 0 {
                 break;
             }
         }
@@ -60,16 +58,13 @@ impl Receiver {
         Ok(Received { subscribed, rejects: self.rejects })
     }
 
-    /// Waits for datagrams and takes those that are there; returns how many.
+    /// Waits for datagrams, at most 50 ms so that the images show that it lives, and takes those that are there; returns how many. With `spins` it does not wait.
     #[inline]
-    pub(crate) fn turn(&mut self, timeout_ns: u64) -> Result<usize, PathError> {
-        let mut count = 0;
-        if let Woken::Ready(_) = self.wait.wait(timeout_ns)? {
-            count = self.batch.receive(&self.socket)?;
-            while let Some(datagram) = self.batch.take() {
-                let at = now();
-                take(&mut self.subscriptions, &mut self.rejects, datagram.bytes, datagram.from, at);
-            }
+    pub(crate) fn turn(&mut self, spins: bool) -> Result<usize, PathError> {
+        let count = if spins { self.batch.receive(&self.socket) } else { self.batch.receive_waiting(&self.socket) }?;
+        while let Some(datagram) = self.batch.take() {
+            let at = now();
+            take(&mut self.subscriptions, &mut self.rejects, datagram.bytes, datagram.from, at);
         }
         let now_ns = clock::monotonic_ns();
         self.subscriptions.iter().for_each(|subscription| subscription.image.beat(now_ns));

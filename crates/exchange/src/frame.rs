@@ -102,19 +102,12 @@ fn native(header: &Header, data: &[u8], into: &mut [u8]) -> Option<usize> {
     let frame = into.get_mut(..HEADER_BYTES + data.len())?;
     let (head, body) = frame.split_first_chunk_mut::<HEADER_BYTES>()?;
     let flags = header.quality as u8 | if header.is_last { LAST } else { 0 };
-    let mut at = 0;
-    let mut put = |bytes: &[u8]| {
-        head.iter_mut().skip(at).zip(bytes).for_each(|(to, from)| *to = *from);
-        at += bytes.len();
-    };
-    put(&MAGIC);
-    put(&[VERSION, flags, 0, 0, 0, 0]);
-    put(&header.topic.to_le_bytes());
-    put(&header.publisher.to_le_bytes());
-    put(&length.to_le_bytes());
-    for number in [header.layout, header.epoch, header.sequence, header.cycle, header.scheduled_ns, header.sent_ns] {
-        put(&number.to_le_bytes());
-    }
+    let (start, rest) = head.split_at_mut(BEHIND_CRC);
+    start.copy_from_slice(&[MAGIC[0], MAGIC[1], VERSION, flags, 0, 0, 0, 0]);
+    let ids = u64::from(header.topic) | u64::from(header.publisher) << 32 | u64::from(length) << 48;
+    let Header { layout, epoch, sequence, cycle, scheduled_ns, sent_ns, .. } = *header;
+    let numbers = [ids, layout, epoch, sequence, cycle, scheduled_ns, sent_ns];
+    rest.as_chunks_mut().0.iter_mut().zip(numbers).for_each(|(to, number)| *to = number.to_le_bytes());
     body.copy_from_slice(data);
     let crc = checksum(frame).to_le_bytes();
     frame.iter_mut().skip(AT_CRC).zip(crc).for_each(|(to, from)| *to = from);

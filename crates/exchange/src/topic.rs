@@ -255,10 +255,22 @@ impl Topic {
     fn each(&self, data: &mut [u8], of: impl Fn(&Field) -> [u8; 8]) {
         for field in &self.fields {
             let element = of(field);
-            for place in data.get_mut(field.range()).unwrap_or_default().chunks_exact_mut(field.kind.bytes()) {
-                place.iter_mut().zip(element).for_each(|(to, from)| *to = from);
+            let places = data.get_mut(field.range()).unwrap_or_default();
+            match field.kind.bytes() {
+                1 => repeat::<1>(places, element),
+                2 => repeat::<2>(places, element),
+                4 => repeat::<4>(places, element),
+                _ => repeat::<8>(places, element),
             }
         }
+    }
+}
+
+/// Writes the first `N` bytes of an element to each place.
+#[inline]
+fn repeat<const N: usize>(places: &mut [u8], element: [u8; 8]) {
+    if let Some(element) = element.first_chunk::<N>() {
+        places.as_chunks_mut::<N>().0.fill(*element);
     }
 }
 

@@ -148,6 +148,11 @@ impl GroupSocket {
         }
     }
 
+    /// Lets [`ReceiveBatch::receive_waiting`] wait for no longer than [`crate::bulk::PATIENCE`]. Errors: the option is refused.
+    pub fn limit_waits(&self) -> Result<(), NetError> {
+        crate::bulk::be_patient(self.fd.as_raw_fd())
+    }
+
     /// Where packets go: to a group, or to another end's own address.
     pub fn target(&self, address: IpAddr) -> Target {
         Target::new(self.place(address, true))

@@ -44,9 +44,21 @@ impl ReceiveBatch {
     /// Replaces what was held with what is there; returns how many datagrams. Errors: the socket is broken.
     #[inline]
     pub fn receive(&mut self, socket: &GroupSocket) -> Result<usize, PathError> {
+        self.receive_with(socket, libc::MSG_DONTWAIT)
+    }
+
+    /// As [`Self::receive`], but waits for the first datagram, until a signal or the socket's time-out
+    /// ([`GroupSocket::limit_waits`]): one call where a wait before it would be a second one.
+    #[inline]
+    pub fn receive_waiting(&mut self, socket: &GroupSocket) -> Result<usize, PathError> {
+        self.receive_with(socket, libc::MSG_WAITFORONE)
+    }
+
+    #[inline]
+    fn receive_with(&mut self, socket: &GroupSocket, flags: c_int) -> Result<usize, PathError> {
         (self.held, self.next) = (0, 0);
         self.ip_header = !socket.v6 && matches!(socket.carrier, super::Carrier::Raw { .. });
-        if let Ok(taken) = usize::try_from(self.batch.receive(socket.fd(), libc::MSG_DONTWAIT)) {
+        if let Ok(taken) = usize::try_from(self.batch.receive(socket.fd(), flags)) {
             self.held = taken;
             return Ok(taken);
         }
