@@ -2,7 +2,7 @@
 //!
 //! The file consists of 64-bit words of this machine. Each slot has a lock word that is odd while the slot is written; a reader
 //! copies the slot and looks at the word again. A reader therefore never delays the writer, and a writer that dies within a
-//! write leaves a slot that readers see is locked, until the next writer frees it.
+//! write leaves a locked slot, until the next writer frees it; readers take the sample before it from the ring meanwhile.
 //!
 //! ```text
 //! words  0..10  constant: magic, version, layout hash, data bytes, ring length, topic, period, deadline, stale age, on_stale
@@ -43,7 +43,7 @@ const AT_SLOTS: usize = 64;
 /// Words of a slot before its data.
 const SAMPLE_WORDS: usize = 8;
 /// Attempts of a reader at a slot that is being written.
-const ATTEMPTS: u32 = 10_000;
+const ATTEMPTS: u32 = 1000;
 /// A writer whose heartbeat is older is taken for dead.
 const DEAD_NS: u64 = 500_000_000;
 
@@ -279,7 +279,8 @@ impl Drop for ImageWriter {
 fn store(slot: &[AtomicU64], sample: &Sample, data: &[u8]) {
     let Some((head, body)) = slot.split_first_chunk::<SAMPLE_WORDS>() else { return };
     let locked = head[0].load(Relaxed) | 1;
-    head[0].store(locked, Relaxed);
+    // Who sees the lock sees the sample before it in the ring.
+    head[0].store(locked, Release);
     fence(Release);
     head[1].store(sample.quality as u64 + 1, Relaxed);
     head[2].store(sample.sequence, Relaxed);
@@ -391,11 +392,19 @@ impl ImageReader {
         self.words[AT_PID].load(Relaxed)
     }
 
-    /// Copies the latest sample; nothing where there has been none. Errors: the slot stayed locked.
+    /// Copies the latest sample; nothing where there has been none. While its slot is locked, that before it from the ring.
+    /// Errors: there is no ring and the slot stayed locked.
     #[inline]
     pub fn latest(&self, data: &mut [u8]) -> Result<Option<Sample>, Busy> {
         let words: &[AtomicU64] = &self.words;
-        load(&words[AT_SLOTS..AT_SLOTS + self.geometry.slot_words], data)
+        let latest = load(&words[AT_SLOTS..AT_SLOTS + self.geometry.slot_words], data);
+        if let Ok(Some(_)) = latest { latest } else { self.before(latest, data) }
+    }
+
+    #[cold]
+    fn before(&self, latest: Result<Option<Sample>, Busy>, data: &mut [u8]) -> Result<Option<Sample>, Busy> {
+        let found = self.written().checked_sub(1).and_then(|number| self.numbered(number, data).ok().flatten());
+        found.map_or(latest, |sample| Ok(Some(sample)))
     }
 
     /// Copies the sample that was written as number `number`, from 0; nothing where the ring does not have it any more or there

@@ -273,7 +273,11 @@ impl ExchangeFile {
 fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) if v4.is_multicast() => v4.octets()[0] == 239 || v4.octets()[..3] == [224, 0, 0],
-        IpAddr::V4(v4) => v4.is_loopback() || v4.is_private() || v4.is_link_local(),
+        // The last range is that of benchmarks (RFC 2544), which labs have.
+        IpAddr::V4(v4) => {
+            let is_lab = v4.octets()[0] == 198 && v4.octets()[1] & 0xfe == 18;
+            v4.is_loopback() || v4.is_private() || v4.is_link_local() || is_lab
+        }
         // Scopes of interface, link, realm, admin and site (RFC 7346).
         IpAddr::V6(v6) if v6.is_multicast() => v6.octets()[1] & 0xf <= 5,
         IpAddr::V6(v6) => v6.is_loopback() || v6.is_unique_local() || v6.is_unicast_link_local(),
@@ -304,8 +308,9 @@ mod tests {
 
     #[test]
     fn public_addresses_are_found() {
-        let public = ["8.8.8.8", "225.0.0.1", "2001:db8::1", "ff0e::1", "172.32.0.1"];
-        let private = ["10.0.0.1", "169.254.0.1", "239.1.1.1", "224.0.0.7", "::1", "fe80::1", "fd00::1", "ff15::1"];
+        let public = ["8.8.8.8", "198.20.0.1", "225.0.0.1", "2001:db8::1", "ff0e::1", "172.32.0.1"];
+        let private =
+            ["10.0.0.1", "198.19.0.1", "169.254.0.1", "239.1.1.1", "224.0.0.7", "::1", "fe80::1", "fd00::1", "ff15::1"];
         assert!(public.iter().all(|text| !is_private(text.parse().unwrap())));
         assert!(private.iter().all(|text| is_private(text.parse().unwrap())));
         let file = ExchangeFile::read(&format!("{TOPIC}{}", NODES.replace("127.0.0.2", "8.8.4.4"))).unwrap();
