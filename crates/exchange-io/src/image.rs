@@ -397,14 +397,16 @@ impl ImageReader {
     #[inline]
     pub fn latest(&self, data: &mut [u8]) -> Result<Option<Sample>, Busy> {
         let words: &[AtomicU64] = &self.words;
-        let latest = load(&words[AT_SLOTS..AT_SLOTS + self.geometry.slot_words], data);
-        if let Ok(Some(_)) = latest { latest } else { self.before(latest, data) }
+        match load(&words[AT_SLOTS..AT_SLOTS + self.geometry.slot_words], data) {
+            Ok(Some(sample)) => Ok(Some(sample)),
+            other => self.before(other.is_err(), data),
+        }
     }
 
     #[cold]
-    fn before(&self, latest: Result<Option<Sample>, Busy>, data: &mut [u8]) -> Result<Option<Sample>, Busy> {
+    fn before(&self, is_busy: bool, data: &mut [u8]) -> Result<Option<Sample>, Busy> {
         let found = self.written().checked_sub(1).and_then(|number| self.numbered(number, data).ok().flatten());
-        found.map_or(latest, |sample| Ok(Some(sample)))
+        if found.is_none() && is_busy { Err(Busy) } else { Ok(found) }
     }
 
     /// Copies the sample that was written as number `number`, from 0; nothing where the ring does not have it any more or there

@@ -197,3 +197,39 @@ fn the_bench_has_all_figures() {
     }
     assert!(figures["image_write_ns"].as_f64() > Some(0.0), "{figures}");
 }
+
+/// From its first to its last frame a thread makes no call but those that send, receive and sleep.
+#[test]
+fn a_cycle_makes_no_other_system_call() {
+    let exchange = Exchange::new("calls");
+    let log = exchange.folder.0.join("calls");
+    let file = exchange.file();
+    let plain = windhover(&["exchange", "run", &file, "--seconds", "1"]);
+    let mut traced = std::process::Command::new("strace");
+    traced.args(["-f", "-o"]).arg(&log).arg(plain.get_program()).args(plain.get_args());
+    match traced.output() {
+        Ok(output) if output.status.success() => {}
+        _ => return eprintln!("SKIPPED a_cycle_makes_no_other_system_call: strace is not here or may not trace"),
+    }
+    let text = std::fs::read_to_string(&log).unwrap();
+    let mut threads = std::collections::BTreeMap::<&str, Vec<&str>>::new();
+    for line in text.lines().filter(|line| !line.contains(" resumed>")) {
+        let (thread, rest) = line.split_once(' ').unwrap();
+        let call = rest.trim_start().split('(').next().unwrap_or_default();
+        threads.entry(thread).or_default().push(call);
+    }
+    let mut seen = [0, 0];
+    for calls in threads.values() {
+        for (at, (data, others)) in [("sendto", &["clock_nanosleep"][..]), ("recvmmsg", &[])].into_iter().enumerate() {
+            let places: Vec<usize> = (0..calls.len()).filter(|at| calls[*at] == data).collect();
+            if let [first, .., last] = places.as_slice()
+                && places.len() > 20
+            {
+                seen[at] += 1;
+                let strange = calls[*first..=*last].iter().find(|call| **call != data && !others.contains(call));
+                assert_eq!(strange, None, "beside {data}");
+            }
+        }
+    }
+    assert_eq!(seen, [2, 2], "two threads that publish and two that receive: {threads:?}");
+}
