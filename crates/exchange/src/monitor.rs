@@ -8,6 +8,9 @@ use crate::window::{Seen, Window};
 use crate::{Header, Topic};
 use stats::Histogram;
 
+/// A publisher that was silent for so many periods may begin with a lower epoch: its clock was set back.
+const SILENT_PERIODS: u64 = 16;
+
 /// What a monitor has to know.
 #[derive(Debug, Clone, Copy)]
 pub struct MonitorConfig {
@@ -106,6 +109,7 @@ pub struct FirstMiss {
 struct Epoch {
     number: u64,
     window: Window,
+    heard_ns: u64,
 }
 
 /// The newest frame.
@@ -157,7 +161,7 @@ impl Monitor {
             self.counters.layout_errors += 1;
             return Outcome::Refused;
         }
-        let (seen, is_restart) = self.offer(header);
+        let (seen, is_restart) = self.offer(header, at.monotonic_ns);
         let Some(seen) = seen else {
             self.counters.old_epoch += 1;
             return Outcome::Refused;
@@ -198,15 +202,22 @@ impl Monitor {
 
     /// What the frame's number is in its epoch, and whether the epoch began with it; nothing for an epoch that is over.
     #[inline]
-    fn offer(&mut self, header: &Header) -> (Option<Seen>, bool) {
+    fn offer(&mut self, header: &Header, now_ns: u64) -> (Option<Seen>, bool) {
+        let silence_ns = self.config.period_ns.saturating_mul(SILENT_PERIODS);
         match &mut self.epoch {
-            Some(epoch) if epoch.number == header.epoch => (Some(epoch.window.offer(header.sequence)), false),
-            Some(epoch) if epoch.number > header.epoch => (None, false),
+            Some(epoch) if epoch.number == header.epoch => {
+                epoch.heard_ns = now_ns;
+                (Some(epoch.window.offer(header.sequence)), false)
+            }
+            Some(epoch) if epoch.number > header.epoch && now_ns.saturating_sub(epoch.heard_ns) <= silence_ns => {
+                (None, false)
+            }
             other => {
                 let is_restart = other.is_some();
                 // A restarted publisher begins with 0, and this end was listening. Of one that ran before nothing is known.
                 let floor = if is_restart { 0 } else { header.sequence };
-                *other = Some(Epoch { number: header.epoch, window: Window::new(floor, header.sequence) });
+                *other =
+                    Some(Epoch { number: header.epoch, window: Window::new(floor, header.sequence), heard_ns: now_ns });
                 self.counters.restarts += u64::from(is_restart);
                 (Some(Seen::Ahead(header.sequence - floor)), is_restart)
             }
@@ -392,6 +403,16 @@ mod tests {
             assert_eq!(monitor.counters.misses, u64::from(has_common_clock), "{has_common_clock}");
             assert_eq!((monitor.counters.restarts, monitor.counters.fresh), (1, 4));
         }
+    }
+
+    #[test]
+    fn a_lower_epoch_is_old_unless_the_publisher_was_silent() {
+        let mut monitor = monitor(false);
+        let mut take = |epoch, ns| monitor.on_frame(&frame(epoch, 0), b"ab", at(ns));
+        assert_eq!(take(9, 0), Outcome::New);
+        assert_eq!(take(8, SILENT_PERIODS * PERIOD), Outcome::Refused);
+        assert_eq!(take(8, SILENT_PERIODS * PERIOD + 1), Outcome::New, "its clock was set back");
+        assert_eq!((monitor.counters.restarts, monitor.counters.old_epoch), (1, 1));
     }
 
     #[test]
