@@ -69,23 +69,33 @@ impl Place<'_> {
 }
 
 impl Tally {
-    /// The largest first, together at most `excess_ns`: what is left of it comes second.
-    fn settle(self, place: &Place<'_>, excess_ns: u64) -> (Vec<Cause>, u64) {
-        let mut found: Vec<_> = self.0.into_iter().collect();
-        found.sort_by_key(|(key, (ns, _))| (Reverse(*ns), *key));
-        let mut left = excess_ns;
-        let causes = found.into_iter().map_while(|((class, name, tid), (ns, evidence))| {
-            let ns = ns.min(left);
-            left -= ns;
-            (ns > 0).then(|| place.cause(class, name, tid, ns, evidence))
-        });
-        (causes.collect(), left)
+    fn causes(self, place: &Place<'_>) -> Vec<Cause> {
+        let cause = |((class, name, tid), (ns, evidence))| place.cause(class, name, tid, ns, evidence);
+        self.0.into_iter().map(cause).collect()
     }
 }
 
-/// The causes of a segment's excess, the largest first; their sum is the excess, with what no rule explains as the last class.
-/// `priority`: kernel priority of the measured thread, 0 to 98 real time, 120 for nice 0.
-pub fn blame(slice: &Slice, excess_ns: u64, priority: u8, timeline: &Timeline, host: &str) -> Vec<Cause> {
+/// The largest first, together at most `excess_ns`: what is left of it comes second.
+pub(crate) fn within(mut causes: Vec<Cause>, excess_ns: u64) -> (Vec<Cause>, u64) {
+    causes.sort_by_key(|cause| Reverse(cause.ns));
+    let mut left = excess_ns;
+    for cause in &mut causes {
+        cause.ns = cause.ns.min(left);
+        left -= cause.ns;
+    }
+    causes.retain(|cause| cause.ns > 0);
+    (causes, left)
+}
+
+/// The causes of a segment, each with all of its time there, and the class of what no rule explains. `priority`: kernel priority of the
+/// measured thread, 0 to 98 real time, 120 for nice 0.
+pub(crate) fn measured(
+    slice: &Slice,
+    excess_ns: u64,
+    priority: u8,
+    timeline: &Timeline,
+    host: &str,
+) -> (Vec<Cause>, CauseClass) {
     let mut tally = Tally::default();
     let rest = match slice.work {
         Work::Runs => runs(slice, excess_ns, priority, timeline, &mut tally),
@@ -93,10 +103,24 @@ pub fn blame(slice: &Slice, excess_ns: u64, priority: u8, timeline: &Timeline, h
         Work::Receives => receives(slice, timeline, &mut tally),
         Work::Expires => expires(slice, excess_ns, timeline, &mut tally),
     };
-    let place = Place { host, cpu: slice.to.cpu, segment: slice.segment };
-    let (mut causes, left) = tally.settle(&place, excess_ns);
+    (tally.causes(&Place { host, cpu: slice.to.cpu, segment: slice.segment }), rest)
+}
+
+/// The causes of a segment's excess on one CPU.
+pub fn blame(slice: &Slice, excess_ns: u64, priority: u8, timeline: &Timeline, host: &str) -> Vec<Cause> {
+    let (causes, rest) = measured(slice, excess_ns, priority, timeline, host);
+    settle(causes, excess_ns, rest, &Place { host, cpu: slice.to.cpu, segment: slice.segment })
+}
+
+/// The causes of an excess, the largest first; their sum is the excess, with what no rule explains as `rest`.
+pub(crate) fn settle(causes: Vec<Cause>, excess_ns: u64, rest: CauseClass, place: &Place<'_>) -> Vec<Cause> {
+    let (mut causes, left) = within(causes, excess_ns);
     if left > 0 {
-        causes.push(place.cause(rest, Name::default(), 0, left, String::new()));
+        let rest = place.cause(rest, Name::default(), 0, left, String::new());
+        match causes.iter_mut().find(|cause| Cause { ns: left, ..(*cause).clone() } == rest) {
+            Some(same) => same.ns += left,
+            None => causes.push(rest),
+        }
         causes.sort_by_key(|cause| Reverse(cause.ns));
     }
     causes
@@ -128,7 +152,8 @@ fn runs(slice: &Slice, excess_ns: u64, own: u8, timeline: &Timeline, tally: &mut
             others_ns += ns;
             continue;
         }
-        let is_here = |leave: &&Leave| leave.tid == slice.thread && (here_since_ns..=span.start_ns).contains(&leave.at_ns);
+        let is_here =
+            |leave: &&Leave| leave.tid == slice.thread && (here_since_ns..=span.start_ns).contains(&leave.at_ns);
         let away = || timeline.leaves.iter().rev().find(is_here);
         let (class, name, tid) = match (span.activity, away()) {
             (Activity::Task { tid, .. }, _) if tid == slice.thread => continue,
@@ -139,7 +164,7 @@ fn runs(slice: &Slice, excess_ns: u64, own: u8, timeline: &Timeline, tally: &mut
             }
             // It ran already when the events begin.
             (Activity::Unknown, _) | (_, None) => continue,
-            (_, Some(leave)) if leave.state & UNINTERRUPTIBLE != 0 && timeline.has_fault(slice.thread, leave.at_ns) => {
+            (_, Some(leave)) if leave.state & UNINTERRUPTIBLE != 0 && timeline.has_fault(leave) => {
                 (CauseClass::PageFault, Name::default(), 0)
             }
             (activity, Some(leave)) => absent(own, activity, leave.state, leave.throttled),
@@ -150,9 +175,9 @@ fn runs(slice: &Slice, excess_ns: u64, own: u8, timeline: &Timeline, tally: &mut
     let own_ns = excess_ns.saturating_sub(others_ns);
     let steal_ns = timeline.missing_between(start_ns, end_ns).min(own_ns);
     tally.add(CauseClass::Steal, Name::default(), 0, steal_ns);
-    points(slice, timeline, own_ns - steal_ns, tally);
     let in_application = slice.segment == PathSegment::FarApplication;
-    if in_application { CauseClass::Application } else { CauseClass::NoEvent }
+    let own = if in_application { CauseClass::Application } else { CauseClass::NoEvent };
+    point(slice, timeline).unwrap_or(own)
 }
 
 /// Why the thread does not run while something else does, by the state in which it left.
@@ -173,19 +198,13 @@ fn absent(own: u8, activity: Activity, state: u32, throttled: bool) -> (CauseCla
 }
 
 /// A page fault or a migration within the segment takes what is left of it.
-fn points(slice: &Slice, timeline: &Timeline, left_ns: u64, tally: &mut Tally) {
-    let inside = timeline.points.iter().filter(|event| (slice.from.at_ns..=slice.to.at_ns).contains(&event.at_ns));
-    for event in inside {
-        match event.kind {
-            EventKind::PageFault { tid } if tid == slice.thread => {
-                return tally.add(CauseClass::PageFault, Name::default(), 0, left_ns);
-            }
-            EventKind::Migrated { tid, .. } if tid == slice.thread => {
-                return tally.add(CauseClass::Migration, Name::default(), 0, left_ns);
-            }
-            _ => {}
-        }
-    }
+fn point(slice: &Slice, timeline: &Timeline) -> Option<CauseClass> {
+    let mut inside = timeline.points.iter().filter(|event| (slice.from.at_ns..=slice.to.at_ns).contains(&event.at_ns));
+    inside.find_map(|event| match event.kind {
+        EventKind::PageFault { tid } if tid == slice.thread => Some(CauseClass::PageFault),
+        EventKind::Migrated { tid, .. } if tid == slice.thread => Some(CauseClass::Migration),
+        _ => None,
+    })
 }
 
 /// The thread waits for the CPU.
@@ -212,7 +231,7 @@ fn waits(slice: &Slice, own: u8, timeline: &Timeline, tally: &mut Tally) -> Caus
                     tally.add(CauseClass::FairServer, name, tid, ns - stolen_ns);
                 } else {
                     let kept = Span { start_ns: span.start_ns + stolen_ns, ..span };
-                    keeps(slice, &kept, (name, tid), timeline, tally);
+                    keeps((start_ns, slice), &kept, (name, tid), timeline, tally);
                 }
             }
             _ => {}
@@ -248,8 +267,14 @@ fn expires(slice: &Slice, excess_ns: u64, timeline: &Timeline, tally: &mut Tally
 }
 
 /// A task that may not go first ran: it was not preemptible, or the CPU was not interrupted although it was asked to switch.
-fn keeps(slice: &Slice, span: &Span, (name, tid): (Name, i32), timeline: &Timeline, tally: &mut Tally) {
-    let (start_ns, end_ns) = (slice.from.at_ns, slice.to.at_ns);
+fn keeps(
+    (start_ns, slice): (u64, &Slice),
+    span: &Span,
+    (name, tid): (Name, i32),
+    timeline: &Timeline,
+    tally: &mut Tally,
+) {
+    let end_ns = slice.to.at_ns;
     let interrupt = timeline.first_interrupt(start_ns, end_ns);
     let without_ns = interrupt.unwrap_or(end_ns) - start_ns;
     // Only another CPU sends an interrupt; a thread that is woken by its own CPU may wait for a tick.
@@ -317,7 +342,7 @@ pub fn deferred(
             }
         }
     }
-    tally.settle(place, received_ns.saturating_sub(raised_ns).saturating_sub(usual_ns)).0
+    within(tally.causes(place), received_ns.saturating_sub(raised_ns).saturating_sub(usual_ns)).0
 }
 
 /// A thread that polls takes a message within this time after it has come.
@@ -334,35 +359,45 @@ pub fn polled(
 ) -> Vec<Cause> {
     let mut tally = Tally::default();
     let known_ns = timeline.known_from_ns.clamp(from_ns, received_ns.max(from_ns));
-    let spans: Vec<Span> = timeline.between(known_ns, received_ns).collect();
-    let mut is_known = false;
-    for span in spans.iter().rev() {
-        let ns = span.end_ns - span.start_ns;
-        let leave = timeline.leaves.iter().rev().find(|leave| leave.tid == thread && leave.at_ns <= span.start_ns);
-        match (span.activity, leave) {
-            _ if interrupts(span, &mut tally) => {}
-            (Activity::Task { tid, .. }, Some(leave)) if tid != thread => {
-                let (class, name, tid) = absent(own, span.activity, leave.state, leave.throttled);
-                // A thread that sleeps waits for the message.
-                is_known = class == CauseClass::Blocked;
-                if is_known {
-                    break;
-                }
-                tally.add(class, name, tid, ns);
-            }
-            _ => {
-                is_known = ns > LONGEST_POLL_NS;
-                if is_known {
-                    break;
-                }
-            }
+    // What a CPU did before the thread was moved to it kept nothing.
+    let moved = timeline.last_move(thread, known_ns, received_ns);
+    let spans: Vec<Span> = timeline.between(moved.map_or(known_ns, |moved| moved.at_ns), received_ns).collect();
+    let leave = |span: &Span| {
+        timeline.leaves.iter().rev().find(|leave| leave.tid == thread && leave.at_ns <= span.start_ns).copied()
+    };
+    // Why it is away: neither where it runs, nor where that is not known.
+    let away = |span: &Span| match (span.activity, leave(span)) {
+        (Activity::Task { tid, .. }, _) if tid == thread => None,
+        (activity @ (Activity::Task { .. } | Activity::Idle), Some(leave)) => {
+            Some(absent(own, activity, leave.state, leave.throttled))
         }
-    }
-    if !is_known {
+        _ => None,
+    };
+    let is_interrupt = |span: &Span| matches!(span.activity, Activity::Softirq { .. }) || span.activity.is_interrupt();
+    // It looked for messages, or slept until one came.
+    let looked = spans.iter().rposition(|span| match away(span) {
+        Some((class, ..)) => class == CauseClass::Blocked,
+        None => !is_interrupt(span) && span.end_ns - span.start_ns > LONGEST_POLL_NS,
+    });
+    if looked.is_none() && moved.is_none() {
         tally.add(CauseClass::Unknown, Name::default(), 0, known_ns - from_ns);
     }
-    tally.add(CauseClass::Steal, Name::default(), 0, timeline.missing_between(from_ns, received_ns));
-    tally.settle(place, received_ns.saturating_sub(from_ns)).0
+    let since = spans.get(looked.map_or(0, |at| at + 1)..).unwrap_or_default();
+    let mut steal_ns = since.first().map_or(0, |first| timeline.missing_between(first.start_ns, received_ns));
+    for span in since {
+        if interrupts(span, &mut tally) {
+            continue;
+        }
+        if let Some((class, name, tid)) = away(span) {
+            let ns = span.end_ns - span.start_ns;
+            let stolen_ns = steal_ns.min(ns);
+            steal_ns -= stolen_ns;
+            tally.add(CauseClass::Steal, Name::default(), 0, stolen_ns);
+            tally.add(class, name, tid, ns - stolen_ns);
+        }
+    }
+    tally.add(CauseClass::Steal, Name::default(), 0, steal_ns);
+    within(tally.causes(place), received_ns.saturating_sub(from_ns)).0
 }
 
 /// `12.3 µs`, as evidence has times.

@@ -138,9 +138,7 @@ impl Event {
             4 => EventKind::Vector { ns: value, vector: *Vector::ALL.get(usize::from(sub)).unwrap_or(&Vector::Other) },
             5 => EventKind::Softirq { ns: value, vector: sub, since_raise_ns: extra },
             7 => EventKind::Ran { tid, ns: value },
-            8 => {
-                EventKind::Migrated { tid, from: u16::try_from(extra).ok()?, to: u16::try_from(other).ok()? }
-            }
+            8 => EventKind::Migrated { tid, from: u16::try_from(extra).ok()?, to: u16::try_from(other).ok()? },
             9 => EventKind::PageFault { tid },
             _ => return None,
         };

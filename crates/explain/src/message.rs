@@ -1,6 +1,6 @@
 //! One late message: what both ends know of it, put together.
 
-use crate::blame::{Place, blame, deferred, polled};
+use crate::blame::{Place, deferred, measured, polled, settle};
 use crate::stay::{Side, Slice, Stage, Stamp, Stay, Work};
 use crate::timeline::Timeline;
 use model::{Cause, CauseClass, ExplainedStay, FarStays, PathSegment, SegmentTime};
@@ -153,25 +153,26 @@ fn parts(slice: &Slice, timeline: &mut dyn FnMut(u16, u64, u64, i32) -> Timeline
     parts
 }
 
-/// The causes of all parts, together the excess: what is left of one is held against the next.
+/// The causes of all parts, the largest first; together they are the excess. What no rule explains is the last part's.
 fn blame_parts(parts: &[(Slice, Timeline)], excess_ns: u64, priority: u8, host: &str) -> Vec<Cause> {
-    let (mut left_ns, mut causes) = (excess_ns, Vec::new());
+    let Some(((last, _), before)) = parts.split_last() else { return Vec::new() };
+    let (mut causes, mut rest) = (Vec::new(), CauseClass::Unknown);
     for (place, (part, lane)) in parts.iter().enumerate() {
-        let is_last = place + 1 == parts.len();
-        let part_ns = if is_last { left_ns } else { left_ns.min(part.ns()) };
-        let mut found = blame(part, part_ns, priority, lane, host);
-        if !is_last {
-            found.retain(|cause| cause.name.is_some() || cause.class.is_known() && cause.class != CauseClass::Application);
-            // The kernel's thread that moves others ran for that.
-            let moves = |cause: &&mut Cause| cause.name.as_ref().is_some_and(|name| name.starts_with("migration/"));
-            for cause in found.iter_mut().filter(moves) {
-                (cause.class, cause.name, cause.pid) = (CauseClass::Migration, None, None);
-            }
+        let is_before = place < before.len();
+        // A thread that is woken is often moved at once, and was in no queue before.
+        if is_before && part.ns() < LEAST_EXCESS_NS {
+            continue;
         }
-        left_ns -= found.iter().map(|cause| cause.ns).sum::<u64>();
+        let mut found;
+        (found, rest) = measured(part, excess_ns, priority, lane, host);
+        // The kernel's thread that moves others ran for that.
+        let moves = |cause: &&mut Cause| cause.name.as_ref().is_some_and(|name| name.starts_with("migration/"));
+        for cause in found.iter_mut().filter(moves).filter(|_| is_before) {
+            (cause.class, cause.name, cause.pid) = (CauseClass::Migration, None, None);
+        }
         causes.append(&mut found);
     }
-    causes
+    settle(causes, excess_ns, rest, &Place { host, cpu: last.to.cpu, segment: last.segment })
 }
 
 /// A late message: its parts in the order of the path, its causes, the largest first, and the share of its excess that is named.

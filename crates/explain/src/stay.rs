@@ -184,7 +184,7 @@ impl Stay {
         self.at(Stage::Received)?.at_ns.checked_sub(left.at_ns)
     }
 
-    /// How long what received it had been able to, in ns; not longer than it was away, or at the far end than 10 ms.
+    /// Time from when it could have been received until it was, in ns; not longer than it was away, or at the far end than 10 ms.
     pub fn deferral_ns(&self) -> u64 {
         let stamps = self.at(Stage::Received).zip(self.at(Stage::Raised));
         let since_raise_ns = stamps.map_or(0, |(received, raised)| received.at_ns.saturating_sub(raised.at_ns));

@@ -174,10 +174,12 @@ impl Timeline {
         })
     }
 
-    /// Whether a thread had touched memory that was not there, until a time.
-    pub fn has_fault(&self, thread: i32, until_ns: u64) -> bool {
-        let is_fault = |event: &Event| event.kind == EventKind::PageFault { tid: thread } && event.at_ns <= until_ns;
-        self.points.iter().any(is_fault)
+    /// Whether a thread had touched memory that was not there, since it had left its CPU the last time before.
+    pub fn has_fault(&self, leave: &Leave) -> bool {
+        let before = self.leaves.iter().rev().find(|one| one.tid == leave.tid && one.at_ns < leave.at_ns);
+        let times = before.map_or(0, |before| before.at_ns)..=leave.at_ns;
+        let fault = EventKind::PageFault { tid: leave.tid };
+        self.points.iter().any(|event| event.kind == fault && times.contains(&event.at_ns))
     }
 
     /// When the CPU took its first interrupt between two times.

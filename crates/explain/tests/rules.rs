@@ -230,7 +230,7 @@ fn what_a_packet_waited_for_is_from_the_raise_of_its_softirq() {
 /// Catches: a task that ran before events were overwritten, blamed for a time of which nothing is known.
 #[test]
 fn what_was_overwritten_is_unknown() {
-    let hog = [switch(-100, (0, RUNNABLE), 20, FIFO_80, "hog")];
+    let hog = [switch(-100, (0, RUNNABLE), 21, FIFO_80, "before"), switch(100, (21, SLEEPING), 20, FIFO_80, "hog")];
     for (work, cause) in [(Work::Waits, "run-queue hog 200"), (Work::Receives, "softirq-deferred hog 200")] {
         let slice = slice(work, 300);
         let timeline = Timeline { known_from_ns: at(100), ..Timeline::new(&hog, at(0), at(300)) };
@@ -264,6 +264,8 @@ fn a_thread_that_polls_waits_for_what_had_its_cpu_last() {
     let asleep = [me, switch(100, (ME, SLEEPING), 20, NICE_0, "hog"), switch(396, (20, RUNNABLE), ME, FIFO_60, "me")];
     assert_eq!(of(&asleep), [""; 0], "it slept until the message came");
     let stopped = [me, switch(100, (ME, STOPPED), 20, NICE_0, "hog"), switch(396, (20, RUNNABLE), ME, FIFO_60, "me")];
+    let idle = [me, switch(100, (ME, STOPPED), 0, NICE_0, "swapper/0"), switch(396, (0, RUNNABLE), ME, FIFO_60, "me")];
+    assert_eq!(of(&idle), ["stopped - 296"], "on a CPU of its own");
     assert_eq!(of(&stopped), ["stopped - 296"]);
 }
 
@@ -418,15 +420,17 @@ fn moved(on_cpu_1: Event) -> Vec<String> {
     stamps[Stage::Send as usize] = Stamp { at_ns: at(0), cpu: 0 };
     stamps[Stage::Queued as usize] = Stamp { at_ns: at(400), cpu: 1 };
     let usual = Usual::new(Side::Near);
-    let explained = explain_stay(&Stay::new(7, stamps, [ME, ME]), &usual, NICE_0, "initiator", &mut |cpu, from, to, _| {
-        Timeline::new(&lanes[usize::from(cpu)], from, to)
-    });
+    let explained =
+        explain_stay(&Stay::new(7, stamps, [ME, ME]), &usual, NICE_0, "initiator", &mut |cpu, from, to, _| {
+            Timeline::new(&lanes[usize::from(cpu)], from, to)
+        });
     assert_eq!(explained.causes.iter().map(|cause| cause.ns).sum::<u64>(), 400_000, "all of it, once");
     explained
         .causes
         .iter()
         .map(|cause| {
-            let (name, cpu, us) = (cause.name.as_deref().unwrap_or("-"), cause.cpu.unwrap_or(u32::MAX), cause.ns / 1000);
+            let (name, cpu, us) =
+                (cause.name.as_deref().unwrap_or("-"), cause.cpu.unwrap_or(u32::MAX), cause.ns / 1000);
             format!("{} {name} {us} CPU {cpu}", cause.class)
         })
         .collect()
@@ -437,9 +441,9 @@ fn moved(on_cpu_1: Event) -> Vec<String> {
 #[test]
 fn a_thread_that_is_moved_is_explained_on_each_cpu() {
     let idle = switch(-50, (30, SLEEPING), 0, NICE_0, "swapper/1");
-    assert_eq!(moved(idle), ["migration - 40 CPU 0", "migration - 360 CPU 1"]);
+    assert_eq!(moved(idle), ["migration - 360 CPU 1", "migration - 40 CPU 0"]);
     let busy = switch(-50, (0, RUNNABLE), 20, NICE_0, "cc1");
-    assert_eq!(moved(busy), ["migration - 40 CPU 0", "migration - 260 CPU 1", "run-queue cc1 100 CPU 1"]);
+    assert_eq!(moved(busy), ["migration - 260 CPU 1", "run-queue cc1 100 CPU 1", "migration - 40 CPU 0"]);
 }
 
 /// Catches: a fault that reads the memory from a device called a sleep for something else, and any such sleep called a fault.
