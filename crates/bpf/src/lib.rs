@@ -22,9 +22,7 @@ pub enum BpfError {
         "the kernel does not describe its types (/sys/kernel/btf/vmlinux: {0}): it must be built with CONFIG_DEBUG_INFO_BTF"
     )]
     NoTypes(BtfError),
-    #[error(
-        "the kernel refused memory for BPF programs: {0}; it needs CAP_BPF and CAP_PERFMON (run as root), and no lockdown"
-    )]
+    #[error("loading BPF programs failed: {0}; it needs CAP_BPF and CAP_PERFMON (run as root), and no lockdown")]
     Maps(String),
     #[error("the map {0} cannot be mapped into memory: {1}")]
     Mapping(&'static str, io::Error),
@@ -57,7 +55,7 @@ impl Object {
         for (map, entries) in entries {
             loader.map_max_entries(map, *entries);
         }
-        let mut ebpf = loader.load(object).map_err(|error| BpfError::Maps(innermost(&error)))?;
+        let mut ebpf = loader.load(object).map_err(|error| BpfError::Maps(with_causes(&error)))?;
         let names: Vec<String> =
             ebpf.programs().map(|(name, _)| name.to_owned()).filter(|name| !unused.contains(&name.as_str())).collect();
         let mut missing = Vec::new();
@@ -113,10 +111,6 @@ fn in_a_line(error: &ProgramError) -> String {
     let log = verifier_log.to_string();
     let last = log.lines().rev().find(|line| !line.trim().is_empty() && !line.starts_with("processed "));
     last.map_or_else(|| io_error.to_string(), |last| format!("{io_error} ({})", last.trim()))
-}
-
-fn innermost(error: &dyn std::error::Error) -> String {
-    error.source().map_or_else(|| error.to_string(), innermost)
 }
 
 /// An error with all its causes, each once.

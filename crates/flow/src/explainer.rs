@@ -1,14 +1,16 @@
 //! Why messages are late: a recorder around a pass, and a thread beside it that explains each late message soon after it is over.
 
 use crate::PassObserver;
-use crate::far::{MOST_SENT, checked};
+use crate::far::{FAR_QUANTILE, MOST_SENT, checked};
 use crate::thread_times::{self, ThreadTimes, ThreadWatch};
 use crate::windows::WorstWindows;
 use explain::blame::TRACER;
 use explain::{Explained, Side, Stay, Timeline, Usual, explain_stay, join};
 use model::result::Outlier;
 use model::worker::Measured;
-use model::{Cause, EndSpec, ExplainOver, ExplainedStay, Explanation, FarStays, LatencyKind, Policy, Receive};
+use model::{
+    Cause, EndSpec, ExplainOver, ExplainedStay, Explanation, FarStays, LatencyKind, PathSegment, Policy, Receive,
+};
 use net::{CallObserver, ObservedCalls};
 use nix::sys::socket::{SockaddrStorage, getsockname};
 use stats::Histogram;
@@ -66,8 +68,8 @@ impl Late {
 /// What a pass left.
 pub(crate) struct Collected {
     pub(crate) usual: Usual,
-    /// The longest first.
-    pub(crate) stays: Vec<ExplainedStay>,
+    /// The longest first, each with the time by which it is that, in ns.
+    pub(crate) stays: Vec<(u64, ExplainedStay)>,
     pub(crate) windows: WorstWindows,
     /// Late messages that found no room.
     pub(crate) dropped: u64,
@@ -303,7 +305,8 @@ impl Collecting {
             }
         }
         let longest = self.stays.into_sorted_vec();
-        let stays = longest.into_iter().filter_map(|std::cmp::Reverse((_, seq))| self.explained.remove(&seq)).collect();
+        let stay = |std::cmp::Reverse((ns, seq))| Some((ns, self.explained.remove(&seq)?));
+        let stays = longest.into_iter().filter_map(stay).collect();
         Collected { usual: self.usual, stays, windows: self.windows, dropped: self.dropped, limits }
     }
 
@@ -336,7 +339,10 @@ impl Collecting {
         while let Some(stay) = self.waiting.front().copied().filter(|stay| last || stay.end_ns() <= until_ns) {
             self.waiting.pop_front();
             let ns = self.time_of(&stay);
-            if ns <= self.over_ns {
+            // Between messages a far end that polls is idle, so a stay there may be late though others waited longer.
+            let is_long = stay.is_polled() && self.side == Side::Far;
+            let is_long = is_long && stay.ns(self.side) > self.usual.stay_quantile(FAR_QUANTILE);
+            if ns <= self.over_ns && !is_long {
                 continue;
             }
             if explained == MOST_A_STEP {
@@ -357,27 +363,36 @@ impl Collecting {
     /// Explains a message that took `ns`. Where there is no room the shortest is dropped.
     fn explain(&mut self, stay: &Stay, ns: u64) {
         let most = if matches!(self.late, Late::Beyond(_)) { MOST_SENT } else { MOST_LATE };
-        if self.stays.len() >= most {
+        let shortest =
+            self.stays.peek().filter(|_| self.stays.len() >= most).map(|std::cmp::Reverse(shortest)| *shortest);
+        if shortest.is_some_and(|(shortest, _)| shortest >= ns) {
             self.dropped += 1;
-            match self.stays.peek() {
-                Some(std::cmp::Reverse((shortest, seq))) if *shortest < ns => {
-                    self.explained.remove(seq);
-                    self.stays.pop();
-                }
-                _ => return,
-            }
+            return;
         }
         let real_time = if self.is_other { priority_of(stay, self.side) } else { self.policy.priority() };
         let priority = real_time.map_or(120, |priority| 99 - priority.min(99));
         let (recorder, rested_ns) = (&self.recorder, &self.rested_ns);
         let explained = explain_stay(stay, &self.usual, priority, &self.host, &mut |cpu, from_ns, to_ns, thread| {
             rest(rested_ns);
-            let known_from_ns = recorder.known_from(cpu);
+            let known_from_ns = recorder.known_from(cpu, to_ns);
             let events = recorder.events(cpu, from_ns, to_ns, thread);
             Timeline { known_from_ns, ..Timeline::new(&events, from_ns, to_ns) }
         });
         if self.side != Side::Far {
             self.windows.offer(stay, ns, |cpu, from_ns, to_ns| recorder.events(cpu, from_ns, to_ns, 0));
+        }
+        // How long a message waited for a thread that polls is known only now.
+        let way = |cause: &&Cause| cause.segment == PathSegment::WireOut;
+        let waited_ns = || explained.causes.iter().filter(way).map(|cause| cause.ns).sum::<u64>();
+        let is_idle = stay.is_polled() && self.side == Side::Far;
+        let ns = if is_idle { explained.ns.saturating_add(waited_ns()) } else { ns };
+        if let Some((shortest_ns, seq)) = shortest {
+            self.dropped += 1;
+            if shortest_ns >= ns {
+                return;
+            }
+            self.explained.remove(&seq);
+            self.stays.pop();
         }
         self.stays.push(std::cmp::Reverse((ns, stay.seq)));
         self.explained.insert(stay.seq, explained);
@@ -506,7 +521,7 @@ fn explain_pass(
     let Collected { usual, mut stays, windows, dropped, limits } = collected;
     explanation.over_ns = late.threshold_ns(&usual);
     // The threshold was lower where little was known.
-    stays.retain(|stay| stay.ns > explanation.over_ns);
+    stays.retain(|(_, stay)| stay.ns > explanation.over_ns);
     result.windows = windows.finish(NEAR);
     explanation.limits = limits;
     let far = far_end(explanation, far);
@@ -516,7 +531,7 @@ fn explain_pass(
     // Where it has only the times of its threads, nothing is known of single messages there.
     let far = far.filter(|far| far.usual_ns > 0);
     let same_clock = far.is_some_and(thread_times::has_same_clock);
-    let late: Vec<Explained> = stays.into_iter().map(|near| join(near, &usual, far, same_clock)).collect();
+    let late: Vec<Explained> = stays.into_iter().map(|(_, near)| join(near, &usual, far, same_clock)).collect();
     explanation.late = u64::try_from(late.len()).unwrap_or(u64::MAX) + dropped;
     summarize(explanation, &late, usual.stays());
     explanation.messages = usual.messages();
@@ -552,7 +567,7 @@ fn far_end<'a>(explanation: &mut Explanation, far: &'a [FarStays]) -> Option<&'a
         match &one.refused {
             None => {
                 for limit in &one.limits {
-                    match explanation.limits.iter_mut().find(|near| *near == limit) {
+                    match explanation.limits.iter_mut().find(|near| *near == limit && far.len() == 1) {
                         Some(near) => *near = format!("at both ends: {limit}"),
                         None => explanation.limits.push(format!("at the far end: {limit}")),
                     }

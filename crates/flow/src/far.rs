@@ -4,7 +4,7 @@ use crate::PassObserver;
 use crate::explainer::{Collected, Collector, FAR, Late};
 use crate::thread_times::{ThreadTimes, ThreadWatch};
 use explain::Side;
-use model::{Cause, EndSpec, ExplainedStay, FarStays, Limits, PathSegment, Policy, Receive};
+use model::{EndSpec, FarStays, Limits, Policy, Receive};
 use std::os::fd::RawFd;
 use wire::StopReport;
 
@@ -16,7 +16,7 @@ const MOST_CAUSES: usize = 64;
 const MOST_NS: u64 = 3_600_000_000_000;
 const MOST_LETTERS: usize = 100;
 /// The far end explains stays beyond this quantile.
-const FAR_QUANTILE: f64 = 0.9;
+pub(crate) const FAR_QUANTILE: f64 = 0.9;
 
 /// Records why this end is late, and sends it as far as its owner allows.
 pub(crate) struct FarExplainer {
@@ -79,7 +79,7 @@ fn far_stays(collected: Collected, names: bool) -> FarStays {
     let Collected { usual, mut stays, mut limits, dropped, .. } = collected;
     let all = stays.len();
     let mut bytes = 0;
-    stays.retain_mut(|stay| {
+    stays.retain_mut(|(_, stay)| {
         if !names {
             stay.causes.iter_mut().filter(|cause| cause.pid.is_some()).for_each(|cause| {
                 (cause.name, cause.pid) = (Some("another program".to_owned()), None);
@@ -94,9 +94,8 @@ fn far_stays(collected: Collected, names: bool) -> FarStays {
     if lost > 0 && is_short {
         limits.push(format!("{lost} stays found no room"));
     }
-    let way = |cause: &&Cause| cause.segment == PathSegment::WireOut;
-    let with_way = |stay: &ExplainedStay| stay.ns + stay.causes.iter().filter(way).map(|cause| cause.ns).sum::<u64>();
-    let left_out_ns = stays.last().filter(|_| lost > 0).map_or(0, with_way);
+    let left_out_ns = stays.last().filter(|_| lost > 0).map_or(0, |(ns, _)| *ns);
+    let stays = stays.into_iter().map(|(_, stay)| stay).collect();
     FarStays { machine: host::boot_id(), usual_ns: usual.stay_ns(), stays, left_out_ns, refused: None, limits }
 }
 

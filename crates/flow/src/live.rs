@@ -79,6 +79,7 @@ impl LiveExplainer {
     pub fn finish(self) -> Result<LiveReport, String> {
         let Collected { usual, stays, limits, .. } = self.collector.finish()?;
         let over_ns = self.late.threshold_ns(&usual);
+        let stays = stays.into_iter().map(|(_, stay)| stay).collect();
         let mut whole = report(over_ns, stays, &usual, usual.stays());
         let explained = whole.explanation.late;
         whole.explanation.late = usual.stays().count_above(over_ns).max(explained);

@@ -137,7 +137,7 @@ classes! {
         Elsewhere("it is absent from the figures, which are measured without it");
     Unknown = "unknown", "what happened is not known",
         "none of the others",
-        Unknown("no event of that time is known: there was no recorder, or it was overwritten before it was read");
+        Unknown("nothing is known of that time: there was no recorder, events were overwritten, or the far end could not send all");
 }
 
 impl CauseClass {
@@ -247,7 +247,7 @@ pub struct FarStays {
     pub usual_ns: u64,
     /// The messages with the longest stays, each with its causes; of the others there is nothing to tell.
     pub stays: Vec<ExplainedStay>,
-    /// How long those at most took that found no room, with the wait of the packet before them, in ns; 0: all are there.
+    /// The longest stay that was not sent, with the wait of the packet before it, in ns; 0: all were sent.
     pub left_out_ns: u64,
     /// Why it explains nothing.
     pub refused: Option<String>,

@@ -76,7 +76,11 @@ impl Calls {
     /// This thread has sent a message. Where the kernel does not see it, that is when it is under way.
     pub fn sent(&self, message: &[u8]) {
         let head = Head::of(message);
-        if !self.are_past_kernel || !self.knows(head.tag) {
+        // Where another thread receives, it may have the answer already.
+        if !self.are_past_kernel
+            || !self.knows(head.tag)
+            || self.at(head.seq, Stage::Returned) > self.at(head.seq, Stage::Send)
+        {
             return;
         }
         let sent = now();
@@ -98,15 +102,16 @@ impl Calls {
         if is_far && !self.are_past_kernel {
             self.takes_frame(head.seq);
         }
-        let mut wake_up = self.thread().and_then(|thread| self.wake_up(thread, head.seq));
+        let thread = self.thread();
+        let mut wake_up = thread.and_then(|thread| self.wake_up(thread, head.seq));
         if self.are_past_kernel {
             wake_up = wake_up.filter(|(_, running)| returned.at_ns.saturating_sub(running.at_ns) < FINDS_WITHIN_NS);
             // What woke the thread is received then, another message when the call has it, after what was sent last.
             let came = wake_up.map_or(returned, |(woken, _)| woken);
-            let since_ns = match (wake_up, self.thread()) {
-                (Some(_), thread) => thread.map_or(0, |thread| self.threads.read(thread + WOKEN_BY_AT)),
-                (None, _) if is_far => self.state.read(RAISED_AT),
-                (None, _) => self.at(head.seq, Stage::Sent),
+            let since_ns = match wake_up {
+                Some(_) => thread.map_or(0, |thread| self.threads.read(thread + WOKEN_BY_AT)),
+                None if is_far => self.state.read(RAISED_AT),
+                None => self.at(head.seq, Stage::Sent),
             };
             self.stamp(head.seq, Stage::Received, is_far, came);
             self.stamp(head.seq, Stage::Raised, false, Stamp { at_ns: since_ns, ..came });

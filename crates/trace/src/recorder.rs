@@ -74,8 +74,10 @@ struct Lane {
     events: VecDeque<Event>,
     /// The last switch that is not in `events` any more.
     last_switch: Option<Event>,
-    /// The end of the last event that was forgotten, or the first event behind those that were overwritten.
+    /// The end of the last event that was forgotten.
     forgotten_ns: u64,
+    /// Events of this time were overwritten before they were read.
+    gap_ns: (u64, u64),
     /// Events that were overwritten before they were read.
     lost: u64,
     /// Events that were read and found no room behind later ones.
@@ -104,7 +106,7 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// What stamps the calls that carry the messages: the threads that make those. Of what goes past the kernel there are no others.
+    /// What stamps the calls that carry the messages: the threads that make those. Past the kernel these are the only stamps.
     ///
     /// # Errors
     /// The memory of the threads cannot be mapped.
@@ -228,9 +230,13 @@ impl Recorder {
         self.skipped
     }
 
-    /// From which time on the events of a CPU are kept.
-    pub fn known_from(&self, cpu: u16) -> u64 {
-        self.lanes.get(usize::from(cpu)).map_or(0, |lane| lane.forgotten_ns)
+    /// From which time on all events of a CPU until `until_ns` are kept.
+    pub fn known_from(&self, cpu: u16, until_ns: u64) -> u64 {
+        let known_from = |lane: &Lane| {
+            let (start_ns, end_ns) = lane.gap_ns;
+            if until_ns > start_ns { lane.forgotten_ns.max(end_ns) } else { lane.forgotten_ns }
+        };
+        self.lanes.get(usize::from(cpu)).map_or(0, known_from)
     }
 
     /// Events that were read, and forgotten before they were as old as asked for.
@@ -260,9 +266,14 @@ impl Lane {
         self.read = until;
         let known = self.events.len();
         self.events.extend(events.drain(usize::try_from(overwritten).unwrap_or(usize::MAX)..).flatten());
-        if let Some(first) = self.events.get(known).filter(|_| overwritten > 0) {
-            // What happened in between is as unknown as what is forgotten.
-            self.forgotten_ns = first.at_ns;
+        if overwritten > 0 && self.events.len() > known {
+            // Who runs is known again from the first switch on.
+            let behind = self.events.range(known..).find(|event| matches!(event.kind, EventKind::Switch { .. }));
+            let end_ns = behind.or(self.events.back()).map_or(0, |event| event.at_ns);
+            let before_ns = known.checked_sub(1).and_then(|at| self.events.get(at)).map_or(0, Event::end_ns);
+            // One that is still among the events goes on.
+            let start_ns = if self.gap_ns.1 > self.forgotten_ns { self.gap_ns.0 } else { before_ns };
+            self.gap_ns = (start_ns, end_ns);
         }
         // Only interrupts within the program that records change the order.
         let events = self.events.make_contiguous();
@@ -271,7 +282,7 @@ impl Lane {
         let forget = old.max(self.events.len().saturating_sub(MOST_KEPT));
         self.crowded_out += u64::try_from(forget - old).unwrap_or(u64::MAX);
         for event in self.events.drain(..forget) {
-            self.forgotten_ns = self.forgotten_ns.max(event.end_ns());
+            self.forgotten_ns = event.end_ns();
             if matches!(event.kind, EventKind::Switch { .. }) {
                 self.last_switch = Some(event);
             }

@@ -135,8 +135,9 @@ fn moves_and_faults_of_a_measured_thread_are_those_of_its_cpu() {
     let moved_ns = now_ns();
     // More than the C library ever takes from its heap: each page is touched for the first time.
     let mut untouched = vec![0; 40 << 20];
+    let mut zeros = std::fs::File::open("/dev/zero").unwrap();
     let fault_ns = now_ns();
-    std::io::Read::read_exact(&mut std::fs::File::open("/dev/zero").unwrap(), &mut untouched).unwrap();
+    std::io::Read::read_exact(&mut zeros, &mut untouched).unwrap();
     let end_ns = now_ns();
     std::thread::sleep(std::time::Duration::from_millis(20));
     for _ in 0..2 {
@@ -151,5 +152,5 @@ fn moves_and_faults_of_a_measured_thread_are_those_of_its_cpu() {
     let moves = |kind| kind == EventKind::Migrated { tid: me, from, to };
     assert_eq!([first, second].map(|cpu| found(cpu, begin_ns, moved_ns, &moves)), [0, 1]);
     let faults = found(second, fault_ns, end_ns, &|kind| kind == EventKind::PageFault { tid: me });
-    assert!(faults > 0, "in {} ns", end_ns - fault_ns);
+    assert!(faults > 10, "{faults} in {} ns", end_ns - fault_ns);
 }

@@ -96,7 +96,7 @@ pub fn run(cpus: &CpuList, time: Duration, policy: Policy) -> Result<Evidence, V
         let cpu = u16::try_from(spin.cpu).unwrap_or(u16::MAX);
         let Some(recorder) = &recorder else { return evidence(spin, &[], spin.from_ns, &own) };
         // Of a long spin on a busy CPU only the last events are kept.
-        let from_ns = recorder.known_from(cpu).max(spin.from_ns);
+        let from_ns = recorder.known_from(cpu, u64::MAX).max(spin.from_ns);
         evidence(spin, &recorder.events(cpu, from_ns, spin.to_ns, 0), from_ns, &own)
     });
     let cpus = seen.collect();
