@@ -43,7 +43,11 @@ fn beside_guests() -> Result<()> {
             timed("documentation", &documentation)
         });
         let guests = timed("tests in a guest", &|| tests::run(&tests::Arguments::in_a_guest()).map(|_| ()));
-        builds.join().map_err(|_| anyhow!("a build step panicked"))?.and(guests)
+        let builds = builds.join().map_err(|_| anyhow!("a build step panicked"))?;
+        match (builds, guests) {
+            (Err(one), Err(other)) => Err(anyhow!("{one:#}; {other:#}")),
+            (one, other) => one.and(other),
+        }
     })
 }
 

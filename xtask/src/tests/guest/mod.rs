@@ -91,8 +91,8 @@ const KERNELS: &str = "kernels";
 const AT_A_TIME: usize = 2;
 
 /// Boots of one guest. With several CPUs, emulation may run a breakpoint that the kernel set while it rewrote its own code
-/// and has removed since: that kernel panics (int3) before it is up, now and then twice in a row. A fault that a test finds
-/// is there each time.
+/// and has removed since: that kernel panics (int3) before it is up, now and then twice in a row. A fault that a test
+/// finds makes no kernel panic.
 const TRIES: usize = 3;
 
 struct Bench {
