@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The only crates that may hold unsafe code.
-const UNSAFE_CRATES: [&str; 10] =
-    ["clock", "task", "net", "netlink", "host", "bpf", "trace", "shim", "xsk", "winpoint"];
+const UNSAFE_CRATES: [&str; 11] =
+    ["clock", "task", "net", "netlink", "host", "bpf", "trace", "shim", "xsk", "exchange-c", "winpoint"];
 
 /// Folders of modules, and what their files must not name: `report` is a line from stored runs to pages. `compare` writes its own
 /// tables, so it names what they are made of. Sockets of the preload library's stack know nothing of the calls in front of them.
