@@ -1,10 +1,11 @@
-//! Images through the C ABI: called from here, and from a C program.
+//! Images through the C ABI: called from here, from a C program, and beside it Python, which maps images by itself.
 #![allow(unsafe_code, reason = "calls of the C ABI")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and say what they skip")]
 
 use exchange::{ExchangeFile, Quality};
 use exchange_io::{ImageReader, ImageSpec, ImageWriter, Node, Sample as Stored, image_path};
 use std::ffi::{CStr, CString};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::ptr::{null, null_mut};
@@ -471,5 +472,104 @@ fn a_c_program_reads_and_writes_images() {
         assert_eq!((reader.written(), sample.sequence, sample.quality), (50, 49, Quality::Good));
         assert_eq!(f64::from_le_bytes(data), 24.5);
         std::fs::remove_file(input).unwrap();
+    }
+}
+
+/// Runs Python with the module; nothing where there is none that has what it needs.
+fn python(test: &str, arguments: &[&str]) -> Option<Output> {
+    let new = || {
+        let mut command = Command::new("python3");
+        command.env("PYTHONPATH", root("examples/exchange")).env("PYTHONDONTWRITEBYTECODE", "1");
+        command
+    };
+    if !new().args(["-c", "import tomllib"]).output().is_ok_and(|output| output.status.success()) {
+        eprintln!("SKIPPED {test}: there is no Python 3.11 or later");
+        return None;
+    }
+    Some(new().args(arguments).output().unwrap())
+}
+
+#[test]
+fn python_reads_an_image() {
+    let exchange = Exchange::new("python");
+    let module = root("examples/exchange/windhover_exchange.py");
+    let run = || python("python_reads_an_image", &[&module, &exchange.path(), &exchange.node, "state"]);
+    let Some(output) = run() else { return };
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && error.contains("cannot be opened") && error.lines().count() == 1);
+    let mut writer = exchange.writer("state");
+    let defaults = "\"valid\": [true], \"position\": [-2.5, ";
+    let assert_line = |parts: &[&str]| {
+        let lines = lines(&run().unwrap());
+        assert!(lines.len() == 1 && parts.iter().all(|part| lines[0].contains(part)), "{lines:?}\nnot {parts:?}");
+    };
+    assert_line(&[defaults, "\"step\": [65535]", "\"quality\": \"SUBSTITUTED\"", "\"age_ns\": null"]);
+    exchange.write(&mut writer, "state", 40, Duration::ZERO);
+    let values = ["\"valid\": [false], \"position\": [40.0, 40.0, ", "\"step\": [40]", "\"quality\": \"GOOD\""];
+    assert_line(&[&values[..], &["\"sequence\": 40, \"epoch\": 2, \"cycle\": 3, \"scheduled_ns\": 4"]].concat());
+    // The writer dies within a write: that before it is in the ring.
+    let file = std::fs::File::options().read(true).write(true).open(exchange.image("state")).unwrap();
+    file.write_all_at(&[3], 64 * 8).unwrap();
+    file.write_all_at(&[0xff; 8], 72 * 8).unwrap();
+    assert_line(&values);
+    file.write_all_at(&[4], 64 * 8).unwrap();
+    exchange.write(&mut writer, "state", 41, Duration::from_secs(11));
+    assert_line(&[defaults, "\"quality\": \"SUBSTITUTED\"", "\"sequence\": 41", "\"writer_alive\": false"]);
+    let own = file.metadata().unwrap().uid();
+    if chown(exchange.image("state"), Some(own + 1), None).is_ok() {
+        let output = run().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && error.contains("belongs to user"), "{error}");
+        chown(exchange.image("state"), Some(own), None).unwrap();
+    } else {
+        eprintln!("PARTLY python_reads_an_image: no image of another user, which only root can make");
+    }
+    // A damaged header, then a file that is shorter than its header says.
+    for (at, byte, length, words) in [
+        (24, 9, None, "wrong checksum"),
+        (0, 0, None, "no magic number"),
+        (0, b'W', Some(8 * 128), "where its header says"),
+    ] {
+        let mut before = [0];
+        file.read_exact_at(&mut before, at).unwrap();
+        file.write_all_at(&[byte], at).unwrap();
+        if let Some(length) = length {
+            file.set_len(length).unwrap();
+        }
+        let output = run().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && error.contains(words) && error.lines().count() == 1, "{error}");
+        file.write_all_at(&before, at).unwrap();
+    }
+}
+
+/// Views of the mapping, and samples that are whole while the writer writes.
+#[test]
+fn python_reads_no_torn_samples() {
+    const SCRIPT: &str = "
+import sys, time
+from windhover_exchange import Busy, Image
+with Image.open(*sys.argv[1:4]) as image:
+    end, numbers = time.monotonic() + 60, set()
+    assert image.fields['position'].readonly and image.fields['position'].format == 'd'
+    while len(numbers) < 1000 and time.monotonic() < end:
+        try:
+            step, first, last = image.read(lambda f: (f['step'][0], f['position'][0], f['position'][19]))
+        except Busy:
+            continue
+        assert first == last and step == first % 65536, (step, first, last)
+        sample = image.latest()
+        positions = sample.values['position']
+        assert sample.quality == 'GOOD' and set(positions) == {float(sample.sequence)}, sample
+        numbers.add(sample.sequence)
+    assert image.wait(60)
+    print(len(numbers))
+";
+    const NAME: &str = "python_reads_no_torn_samples";
+    let exchange = Exchange::new("torn");
+    let arguments = ["-c", SCRIPT, &exchange.path(), &exchange.node, "state"];
+    let output = exchange.write_while("state", Duration::from_micros(50), || python(NAME, &arguments));
+    if let Some(output) = output {
+        assert_eq!(lines(&output), ["1000"]);
     }
 }
