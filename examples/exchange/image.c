@@ -2,7 +2,8 @@
  * Reads or writes a topic of `windhover exchange` from C. The fields are those of exchange.toml beside it.
  *
  *     cargo build --release -p windhover-exchange-c
- *     cc -O2 -I crates/exchange-c/include -o image examples/exchange/image.c target/release/libwindhover_exchange.so
+ *     cc -O2 -I crates/exchange-c/include -o image examples/exchange/image.c \
+ *         -L target/release -lwindhover_exchange -Wl,-rpath,$PWD/target/release
  *     ./image read exchange.toml plant setpoint 10
  *     ./image write exchange.toml controller setpoint 1000
  *

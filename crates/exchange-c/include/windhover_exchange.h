@@ -2,7 +2,8 @@
  * windhover_exchange.h: read topics of `windhover exchange` from C, and write those that a node publishes.
  *
  * A topic's latest value is in an image, a file in shared memory. The calls that read and write it make no system call and take no lock
- * (whx_reader_wait sleeps). Link with libwindhover_exchange.so or libwindhover_exchange.a.
+ * (whx_reader_wait sleeps). Link with libwindhover_exchange.so (-lwindhover_exchange), or with libwindhover_exchange.a -lpthread -ldl -lm
+ * -lgcc_s.
  *
  * Return values: 0 is done; above 0 something was copied, but see below; below 0 is an error, nothing was copied, and
  * whx_last_error() has a line that says why.
@@ -79,9 +80,9 @@ int whx_reader_wait(whx_reader *reader, uint64_t timeout_ns, void *data, size_t 
 void whx_reader_close(whx_reader *reader);
 
 /*
- * Opens the image from which `node` publishes `topic`, /dev/shm/windhover.NODE.TOPIC.in, and makes it where it is not there. The file has to
- * say source = "image" for it. A node needs the image when it starts, so a first writer is opened before. One writer has it at a
- * time. On an error *writer is NULL.
+ * Opens the image from which `node` publishes `topic`, /dev/shm/windhover.NODE.TOPIC.in, and makes it where it is not there. The file has
+ * to say source = "image" for it. A node needs the image when it starts: open the writer before the first start of the node. An image has
+ * one writer at a time. On an error *writer is NULL.
  */
 int whx_writer_open(const char *file, const char *node, const char *topic, whx_writer **writer);
 

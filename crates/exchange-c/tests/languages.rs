@@ -368,13 +368,20 @@ fn root(path: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path).to_str().unwrap().to_owned()
 }
 
-/// Compiles C against the header and a library of this build; nothing where there is no compiler.
-fn compile(test: &str, source: &str, to: &Path, flags: &[&str], library: &str) -> Option<()> {
-    let library = std::env::current_exe().unwrap().with_file_name(library);
-    let include = root("crates/exchange-c/include");
+/// Where this build has the C libraries.
+fn libraries() -> String {
+    std::env::current_exe().unwrap().parent().unwrap().to_str().unwrap().to_owned()
+}
+
+/// Compiles C against the header and the shared library of this build, as the documents say, or with these flags instead; nothing
+/// where there is no compiler.
+fn compile(test: &str, source: &str, to: &Path, flags: Option<&[&str]>) -> Option<()> {
+    let (include, libraries) = (root("crates/exchange-c/include"), libraries());
+    let rpath = format!("-Wl,-rpath,{libraries}");
+    let shared = ["-L", &libraries, "-lwindhover_exchange", &rpath];
     let mut command = Command::new("cc");
-    command.args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-I", &include, source, "-o"]);
-    let Ok(output) = command.arg(to).arg(library).args(flags).output() else {
+    command.args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-I", &include, "-o"]).arg(to);
+    let Ok(output) = command.arg(source).args(flags.unwrap_or(&shared)).output() else {
         eprintln!("SKIPPED {test}: there is no C compiler cc");
         return None;
     };
@@ -430,8 +437,7 @@ fn the_header_is_what_the_library_has() {
     let source = exchange.folder.path().join("header.c");
     std::fs::write(&source, text).unwrap();
     let program = exchange.folder.path().join("header");
-    let library = "libwindhover_exchange.so";
-    compile("the_header_is_what_the_library_has", source.to_str().unwrap(), &program, &[], library);
+    compile("the_header_is_what_the_library_has", source.to_str().unwrap(), &program, None);
 }
 
 #[test]
@@ -440,11 +446,11 @@ fn a_c_program_reads_and_writes_images() {
     let exchange = Exchange::new("c");
     let source = root("examples/exchange/image.c");
     let (shared, fixed) = (exchange.folder.path().join("shared"), exchange.folder.path().join("fixed"));
-    if compile(NAME, &source, &shared, &[], "libwindhover_exchange.so").is_none() {
+    if compile(NAME, &source, &shared, None).is_none() {
         return;
     }
-    let flags = ["-lpthread", "-ldl", "-lm", "-lgcc_s"];
-    compile(NAME, &source, &fixed, &flags, "libwindhover_exchange.a");
+    let library = format!("{}/libwindhover_exchange.a", libraries());
+    compile(NAME, &source, &fixed, Some(&[&library, "-lpthread", "-ldl", "-lm", "-lgcc_s"]));
     for program in [&shared, &fixed] {
         let run = |what: &str, count: &str| {
             Command::new(program).args([what, &exchange.path(), &exchange.node, "setpoint", count]).output().unwrap()
