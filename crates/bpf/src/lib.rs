@@ -11,7 +11,7 @@ pub use mapping::Mapping;
 
 use aya::maps::Map;
 use aya::programs::{BtfTracePoint, ProgramError};
-use aya::{Btf, BtfError, Ebpf, EbpfLoader};
+use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader};
 use std::io;
 
 /// Why programs cannot be loaded, one variant a step.
@@ -55,7 +55,7 @@ impl Object {
         for (map, entries) in entries {
             loader.map_max_entries(map, *entries);
         }
-        let mut ebpf = loader.load(object).map_err(|error| BpfError::Maps(with_causes(&error)))?;
+        let mut ebpf = loader.load(object).map_err(|error| BpfError::Maps(refused(&error)))?;
         let names: Vec<String> =
             ebpf.programs().map(|(name, _)| name.to_owned()).filter(|name| !unused.contains(&name.as_str())).collect();
         let mut missing = Vec::new();
@@ -111,6 +111,15 @@ fn in_a_line(error: &ProgramError) -> String {
     let log = verifier_log.to_string();
     let last = log.lines().rev().find(|line| !line.trim().is_empty() && !line.starts_with("processed "));
     last.map_or_else(|| io_error.to_string(), |last| format!("{io_error} ({})", last.trim()))
+}
+
+/// Why an object was not loaded. Which of its maps is the first one is chance.
+fn refused(error: &EbpfError) -> String {
+    let mut last: &dyn std::error::Error = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    if matches!(error, EbpfError::MapError(_)) { format!("no map can be made: {last}") } else { with_causes(error) }
 }
 
 /// An error with all its causes, each once.
