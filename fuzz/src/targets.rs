@@ -293,17 +293,24 @@ pub fn sockperf(bytes: &[u8]) {
 
 /// Frames of an exchange, as datagrams of 100 bytes to one subscriber: what is read is written again, and all are counted.
 pub fn exchange_frame(bytes: &[u8]) {
-    use exchange::{Arrival, Framing, Monitor, MonitorConfig, Outcome};
+    use exchange::Framing::{Native, Raw, Sdn};
+    [Native, Sdn, Raw].into_iter().for_each(|framing| exchange_frames(framing, bytes));
+}
+
+fn exchange_frames(framing: exchange::Framing, bytes: &[u8]) {
+    use exchange::{Arrival, Monitor, MonitorConfig, Outcome};
     let (period_ns, deadline_ns) = (1_000_000, 500_000);
     let has_common_clock = bytes.len().is_multiple_of(2);
-    let config = MonitorConfig { publisher: 1, layout: 9, data_bytes: 36, period_ns, deadline_ns, has_common_clock };
+    let publisher = u16::from(framing.is_native());
+    let (layout, data_bytes) = (if framing.is_numbered() { 9 } else { 0 }, 100 - framing.header_bytes());
+    let config = MonitorConfig { framing, publisher, layout, data_bytes, period_ns, deadline_ns, has_common_clock };
     let mut monitor = Monitor::new(config);
     let (mut frames, mut refused) = (0, 0);
     for (at, datagram) in bytes.chunks(100).enumerate() {
-        let Ok((header, data)) = Framing::Native.decode(datagram) else { continue };
+        let Ok((header, data)) = framing.decode(datagram) else { continue };
         let mut again = [0; 100];
-        assert_eq!(Framing::Native.encode(&header, data, &mut again), Some(datagram.len()));
-        assert_eq!(Framing::Native.decode(&again[..datagram.len()]), Ok((header, data)));
+        assert_eq!(framing.encode(&header, data, &mut again), Some(datagram.len()));
+        assert_eq!(framing.decode(&again[..datagram.len()]), Ok((header, data)));
         let now_ns = at as u64 * 1_000_000;
         let outcome = monitor.on_frame(&header, data, Arrival { monotonic_ns: now_ns, real_ns: now_ns });
         frames += 1;

@@ -9,6 +9,7 @@
 //!        10     checksum of those                                 11      writer's process
 //!        16     heartbeat: CLOCK_MONOTONIC of the writer, ns      24      samples written
 //!        32..38 received, missing, duplicates, reordered, misses, longest run
+//!        38     1 where frames carry no sequence numbers: then sequence, missing, duplicates and reordered mean nothing
 //!        64..   slots: the latest, then the ring. A slot: lock, quality + 1 (0: none), sequence, epoch, cycle, scheduled, sent
 //!               and stored time, data; rounded up to 64 bytes
 //! ```
@@ -39,6 +40,7 @@ const AT_PID: usize = 11;
 const AT_HEARTBEAT: usize = 16;
 const AT_WRITTEN: usize = 24;
 const AT_COUNTS: usize = 32;
+const AT_UNNUMBERED: usize = 38;
 const AT_SLOTS: usize = 64;
 /// Words of a slot before its data.
 const SAMPLE_WORDS: usize = 8;
@@ -258,6 +260,13 @@ impl ImageWriter {
         self.words[AT_COUNTS..].iter().zip(counts).for_each(|(word, count)| word.store(count, Relaxed));
     }
 
+    /// Says whether frames carry sequence numbers.
+    #[must_use]
+    pub fn numbered(self, is_numbered: bool) -> Self {
+        self.words[AT_UNNUMBERED].store(u64::from(!is_numbered), Relaxed);
+        self
+    }
+
     /// Removes the file when this value is dropped; readers keep what they have mapped.
     #[must_use]
     pub fn remove_at_end(mut self) -> Self {
@@ -433,6 +442,11 @@ impl ImageReader {
         let [received, missing, duplicates, reordered, misses, longest_run] =
             std::array::from_fn(|at| self.words[AT_COUNTS + at].load(Relaxed));
         Counters { received, missing, duplicates, reordered, misses, longest_run, ..Counters::default() }
+    }
+
+    /// Whether samples and counts have what needs sequence numbers.
+    pub fn is_numbered(&self) -> bool {
+        self.words[AT_UNNUMBERED].load(Relaxed) == 0
     }
 
     /// Whether the writer gave a sign of life within the last 500 ms.

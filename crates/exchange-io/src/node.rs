@@ -190,9 +190,9 @@ pub(crate) fn publisher(
     };
     let header = Header {
         quality: Quality::Good,
-        topic: topic.id,
+        topic: topic.frame_topic(),
         publisher: node.id,
-        layout: topic.layout(),
+        layout: topic.frame_layout(),
         epoch: clock::realtime_ns(),
         ..Header::default()
     };
@@ -200,7 +200,7 @@ pub(crate) fn publisher(
     Ok(Publisher {
         header,
         data: vec![0; topic.bytes()],
-        image: image.remove_at_end(),
+        image: image.numbered(true).remove_at_end(),
         topic: topic.clone(),
         socket,
         targets,
@@ -217,7 +217,8 @@ pub(crate) fn receivers(file: &ExchangeFile, node: &exchange::Node) -> Result<Ve
     let mut places: BTreeMap<SocketAddr, Vec<Subscription>> = BTreeMap::new();
     for name in &node.subscribe {
         let (Some(topic), Some(publisher)) = (file.topic(name), file.publisher(name)) else { continue };
-        let clock_error_ns = node.clock.as_ref().map(exchange::ClockClaim::error_ns);
+        let clock = node.clock.as_ref().filter(|_| topic.framing.is_native());
+        let clock_error_ns = clock.map(exchange::ClockClaim::error_ns);
         // A node that subscribes its own topic has two images of it.
         let is_own = publisher.id == node.id;
         let image_node = if is_own { format!("{}.own", node.name) } else { node.name.clone() };
@@ -225,10 +226,11 @@ pub(crate) fn receivers(file: &ExchangeFile, node: &exchange::Node) -> Result<Ve
         let place = topic.group.unwrap_or(SocketAddr::new(node.address, node.port));
         places.entry(place).or_default().push(Subscription {
             topic: name.clone(),
-            topic_id: topic.id,
+            topic_id: topic.frame_topic(),
+            framing: topic.framing,
             sender: publisher.address,
             monitor: Monitor::new(MonitorConfig::new(topic, publisher.id, clock_error_ns.is_some())),
-            image: image.remove_at_end(),
+            image: image.numbered(topic.framing.is_numbered()).remove_at_end(),
             clock_error_ns,
         });
     }

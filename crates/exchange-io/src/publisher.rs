@@ -36,8 +36,11 @@ impl Publisher {
             cycle.advance(clock::monotonic_ns());
         }
         let sent = self.header.sequence;
-        self.header.is_last = true;
-        self.cycle(cycle.number(), cycle.due_ns())?;
+        // Frames of other framings cannot be marked as the last one.
+        if self.topic.framing.is_native() {
+            self.header.is_last = true;
+            self.cycle(cycle.number(), cycle.due_ns())?;
+        }
         let Self { topic, targets, batch, wake_ups, .. } = self;
         Ok(Published {
             topic: topic.name,

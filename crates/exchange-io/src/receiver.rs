@@ -13,7 +13,9 @@ const LAST_TURNS: u32 = 1000;
 
 pub(crate) struct Subscription {
     pub(crate) topic: String,
+    /// As frames carry it.
     pub(crate) topic_id: u32,
+    pub(crate) framing: Framing,
     /// The address of the node that publishes it.
     pub(crate) sender: IpAddr,
     pub(crate) monitor: Monitor,
@@ -74,7 +76,9 @@ impl Receiver {
 
 #[inline]
 fn take(subscriptions: &mut [Subscription], rejects: &mut Rejects, bytes: &[u8], from: IpAddr, at: Arrival) {
-    let (header, data) = match Framing::Native.decode(bytes) {
+    // All topics of an address have the same framing.
+    let framing = subscriptions.first().map_or(Framing::Native, |first| first.framing);
+    let (header, data) = match framing.decode(bytes) {
         Ok(frame) => frame,
         Err(error) => return rejects.count(error),
     };
@@ -108,6 +112,7 @@ impl Subscription {
         let Monitor { counters, intervals, ages, first_miss, .. } = &self.monitor;
         Subscribed {
             topic: self.topic,
+            framing: self.framing,
             counters: *counters,
             first_miss: *first_miss,
             deadline_by: if self.clock_error_ns.is_some() { "schedule" } else { "arrivals" },

@@ -1,6 +1,6 @@
 //! What a node did, as figures.
 
-use exchange::{Counters, FirstMiss, FrameError};
+use exchange::{Counters, FirstMiss, FrameError, Framing};
 use serde::Serialize;
 use stats::Histogram;
 use std::net::SocketAddr;
@@ -51,6 +51,7 @@ pub struct Published {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Subscribed {
     pub topic: String,
+    pub framing: Framing,
     #[serde(flatten)]
     pub counters: Counters,
     pub first_miss: Option<FirstMiss>,

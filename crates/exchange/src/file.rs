@@ -233,6 +233,30 @@ impl ExchangeFile {
                 return wrong(format!("node '{other}' has the same address and port"));
             }
         }
+        self.check_framing()
+    }
+
+    /// A datagram's topic and framing must be known from where it arrives and from its header.
+    fn check_framing(&self) -> Result<(), FileError> {
+        let mut places: BTreeMap<SocketAddr, Vec<&Topic>> = BTreeMap::new();
+        for topic in &self.topics {
+            for place in self.targets(topic) {
+                let others = places.entry(place).or_default();
+                let is_same = |other: &&&Topic| {
+                    !topic.framing.is_numbered()
+                        || other.framing != topic.framing
+                        || other.frame_topic() == topic.frame_topic()
+                };
+                if let Some(other) = others.iter().find(is_same) {
+                    let why = format!(
+                        "its frames ({}) and those of '{}' ({}) cannot be told apart at {place}: use another port or group",
+                        topic.framing, other.name, other.framing
+                    );
+                    return Err(FileError::Topic { topic: topic.name.clone(), why });
+                }
+                others.push(topic);
+            }
+        }
         Ok(())
     }
 
@@ -307,6 +331,53 @@ mod tests {
     }
 
     #[test]
+    fn a_port_has_one_framing_and_raw_topics_have_their_own() {
+        let topic = |framing: &str, more: &str| {
+            TOPIC.replace("axis", "other").replace("id = 1", &format!("id = 2\nframing = \"{framing}\"{more}"))
+        };
+        let nodes = NODES
+            .replace("publish = [", "publish = [{ topic = \"other\" }, ")
+            .replace("subscribe = [", "subscribe = [\"other\", ");
+        let read = |first: &str, other: &str| {
+            let first =
+                TOPIC.replace("id = 1", &format!("id = 1\nframing = \"{first}\"\ngroup = \"239.255.0.1:7421\""));
+            ExchangeFile::read(&format!("{first}{other}{nodes}")).map(|_| ()).map_err(|error| error.to_string())
+        };
+        let same = "\ngroup = \"239.255.0.1:7421\"";
+        for (first, other) in [("native", "sdn"), ("native", "raw"), ("raw", "sdn"), ("raw", "raw")] {
+            assert_eq!(
+                read(first, &topic(other, same)),
+                Err(format!(
+                    "topic 'other': its frames ({other}) and those of 'axis' ({first}) cannot be told apart at \
+                     239.255.0.1:7421: use another port or group"
+                ))
+            );
+            assert_eq!(read(first, &topic(other, "")), Ok(()));
+        }
+        assert_eq!(read("sdn", &topic("sdn", same)), Ok(()));
+        let uid = format!("{same}\nsdn_uid = {}", read_topic("axis", "sdn").frame_topic());
+        assert!(read("sdn", &topic("sdn", &uid)).unwrap_err().contains("cannot be told apart"));
+        assert!(read("sdn", &topic("raw", "\nsdn_version = 1")).unwrap_err().contains("need framing = \"sdn\""));
+    }
+
+    fn read_topic(name: &str, framing: &str) -> Topic {
+        let text = TOPIC.replace("axis", name).replace("id = 1", &format!("id = 1\nframing = \"{framing}\""));
+        ExchangeFile::read(&format!("{text}{}", NODES.replace("axis", name))).unwrap().topics.remove(0)
+    }
+
+    /// The hashes are those of a loop in Python over "axis" and "x f64 1  0\n", their halves XORed.
+    #[test]
+    fn frames_carry_what_their_framing_has_room_for() {
+        let [native, sdn, raw] = ["native", "sdn", "raw"].map(|framing| read_topic("axis", framing));
+        assert_eq!((native.frame_topic(), native.frame_layout()), (1, native.layout()));
+        assert_eq!((sdn.frame_topic(), sdn.frame_layout()), (UID, VERSION));
+        assert_eq!((raw.frame_topic(), raw.frame_layout()), (0, 0));
+    }
+
+    const UID: u32 = 0x3f18_9170;
+    const VERSION: u64 = 0x5d99_e42c;
+
+    #[test]
     fn public_addresses_are_found() {
         let public = ["8.8.8.8", "198.20.0.1", "225.0.0.1", "2001:db8::1", "ff0e::1", "172.32.0.1"];
         let private =
@@ -353,6 +424,7 @@ mod tests {
                 with("id = 2\n", "id = 2\nclock = { source = \"ptp\", error_us = -1 }\n"),
                 "clock.error_us = -1 is outside",
             ),
+            (with("id = 1\nperiod", "id = 1\nsdn_uid = 3\nperiod"), "sdn_uid and sdn_version need framing = \"sdn\""),
             (with("id = 2\n", "id = 2\npolicy = \"fifo:100\"\n"), "line 16: priority 100 is out of range"),
         ] {
             let error = ExchangeFile::read(&text).unwrap_err().to_string();

@@ -13,8 +13,9 @@
 //! Times are those of CLOCK_REALTIME, in ns since 1970. The epoch of a publisher is higher after each start; its sequence
 //! counts frames, its cycle counts periods, also those in which nothing was sent.
 
-use crate::Quality;
 use crate::crc::crc32c;
+use crate::{Quality, sdn};
+use std::fmt;
 
 /// Bytes before the data.
 pub const HEADER_BYTES: usize = 64;
@@ -69,6 +70,20 @@ pub enum Framing {
     /// The header above.
     #[default]
     Native,
+    /// The header of ITER's SDN.
+    Sdn,
+    /// The data alone, as the UDP data source of MARTe2 has them.
+    Raw,
+}
+
+impl fmt::Display for Framing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Native => "native",
+            Self::Sdn => "sdn",
+            Self::Raw => "raw",
+        })
+    }
 }
 
 impl Framing {
@@ -76,7 +91,26 @@ impl Framing {
     pub const fn header_bytes(self) -> usize {
         match self {
             Self::Native => HEADER_BYTES,
+            Self::Sdn => sdn::SDN_HEADER_BYTES,
+            Self::Raw => 0,
         }
+    }
+
+    /// Whether frames carry publisher, epoch, cycle, its time, quality, checksum and the mark of the last one. Without them those
+    /// fields of a header are those of its default.
+    pub const fn is_native(self) -> bool {
+        matches!(self, Self::Native)
+    }
+
+    /// Whether frames carry sequence numbers.
+    pub const fn is_numbered(self) -> bool {
+        !matches!(self, Self::Raw)
+    }
+
+    /// The framing whose magic number the bytes begin with.
+    pub fn recognise(bytes: &[u8]) -> Option<Self> {
+        let begins = |magic: &[u8]| bytes.starts_with(magic);
+        begins(&MAGIC).then_some(Self::Native).or_else(|| begins(&sdn::SDN_MAGIC).then_some(Self::Sdn))
     }
 
     /// Writes a frame and returns its bytes; nothing where it does not fit into `into`.
@@ -84,6 +118,11 @@ impl Framing {
     pub fn encode(self, header: &Header, data: &[u8], into: &mut [u8]) -> Option<usize> {
         match self {
             Self::Native => native(header, data, into),
+            Self::Sdn => sdn::encode(header, data, into),
+            Self::Raw => {
+                into.get_mut(..data.len())?.copy_from_slice(data);
+                Some(data.len())
+            }
         }
     }
 
@@ -92,6 +131,8 @@ impl Framing {
     pub fn decode(self, bytes: &[u8]) -> Result<(Header, &[u8]), FrameError> {
         match self {
             Self::Native => read_native(bytes),
+            Self::Sdn => sdn::decode(bytes),
+            Self::Raw => Ok((Header::default(), bytes)),
         }
     }
 }

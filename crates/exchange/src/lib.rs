@@ -15,6 +15,7 @@ mod file;
 mod frame;
 mod monitor;
 mod quality;
+mod sdn;
 mod topic;
 mod window;
 

@@ -3,9 +3,11 @@
 //! Deadlines are judged by the schedule where the subscriber's clock is said to be that of the publisher: a cycle is missed when its
 //! frame arrives later than the deadline after it was due, or never. Without such a clock they are judged by arrivals: a value is due
 //! each period, and each period that ends without a new value, by more than the deadline, is one miss.
+//!
+//! What a framing does not carry is not judged: frames without a schedule by arrivals, and those without numbers are all new.
 
 use crate::window::{Seen, Window};
-use crate::{Header, Topic};
+use crate::{Framing, Header, Topic};
 use stats::Histogram;
 
 /// A publisher that was silent for so many periods may begin with a lower epoch: its clock was set back.
@@ -14,8 +16,10 @@ const SILENT_PERIODS: u64 = 16;
 /// What a monitor has to know.
 #[derive(Debug, Clone, Copy)]
 pub struct MonitorConfig {
-    /// The node that publishes the topic.
+    pub framing: Framing,
+    /// The node that publishes the topic; 0 where frames do not carry it.
     pub publisher: u16,
+    /// As frames carry it.
     pub layout: u64,
     pub data_bytes: usize,
     pub period_ns: u64,
@@ -26,13 +30,15 @@ pub struct MonitorConfig {
 
 impl MonitorConfig {
     pub fn new(topic: &Topic, publisher: u16, has_common_clock: bool) -> Self {
+        let framing = topic.framing;
         Self {
-            publisher,
-            layout: topic.layout(),
+            framing,
+            publisher: if framing.is_native() { publisher } else { 0 },
+            layout: topic.frame_layout(),
             data_bytes: topic.bytes(),
             period_ns: topic.period_ns().max(1),
             deadline_ns: topic.deadline_ns(),
-            has_common_clock,
+            has_common_clock: has_common_clock && framing.is_native(),
         }
     }
 }
@@ -97,7 +103,7 @@ pub struct Counters {
 /// The first missed deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct FirstMiss {
-    /// The cycle of the frame that ended the wait; absent where none came.
+    /// The cycle of the frame that ended the wait; absent where none came, and where frames carry none.
     pub cycle: Option<u64>,
     /// How late it was, in ns after the deadline. By the schedule 0 where earlier cycles were lost and this one was in time.
     pub late_ns: u64,
@@ -110,6 +116,25 @@ struct Epoch {
     number: u64,
     window: Window,
     heard_ns: u64,
+    begun_ns: u64,
+    fresh_ns: u64,
+    /// Send times of its first and its newest frame.
+    begun_sent_ns: u64,
+    sent_ns: u64,
+}
+
+impl Epoch {
+    /// The epoch of a frame that carries none. A counter that did not rise is of a publisher that started again where it was sent later
+    /// than the newest frame, or nothing new arrived for long. One that rose but was sent before a restart is of before it.
+    fn number_of(&self, header: &Header, now_ns: u64, silence_ns: u64) -> u64 {
+        let is_silent = |since_ns: u64| now_ns.saturating_sub(since_ns) > silence_ns;
+        if header.sequence <= self.window.highest() {
+            let is_restart = header.sent_ns > self.sent_ns || is_silent(self.fresh_ns);
+            return self.number + u64::from(is_restart);
+        }
+        let is_before = header.sent_ns < self.begun_sent_ns && !is_silent(self.begun_ns);
+        self.number.saturating_sub(u64::from(is_before))
+    }
 }
 
 /// The newest frame.
@@ -203,21 +228,41 @@ impl Monitor {
     /// What the frame's number is in its epoch, and whether the epoch began with it; nothing for an epoch that is over.
     #[inline]
     fn offer(&mut self, header: &Header, now_ns: u64) -> (Option<Seen>, bool) {
+        let framing = self.config.framing;
+        if !framing.is_numbered() {
+            return (Some(Seen::Ahead(0)), false);
+        }
         let silence_ns = self.config.period_ns.saturating_mul(SILENT_PERIODS);
+        let number = match &self.epoch {
+            Some(epoch) if !framing.is_native() => epoch.number_of(header, now_ns, silence_ns),
+            _ => header.epoch,
+        };
         match &mut self.epoch {
-            Some(epoch) if epoch.number == header.epoch => {
+            Some(epoch) if epoch.number == number => {
                 epoch.heard_ns = now_ns;
-                (Some(epoch.window.offer(header.sequence)), false)
+                let seen = epoch.window.offer(header.sequence);
+                if matches!(seen, Seen::Ahead(_)) {
+                    (epoch.fresh_ns, epoch.sent_ns) = (now_ns, header.sent_ns);
+                }
+                (Some(seen), false)
             }
-            Some(epoch) if epoch.number > header.epoch && now_ns.saturating_sub(epoch.heard_ns) <= silence_ns => {
+            Some(epoch) if epoch.number > number && now_ns.saturating_sub(epoch.heard_ns) <= silence_ns => {
                 (None, false)
             }
             other => {
                 let is_restart = other.is_some();
-                // A restarted publisher begins with 0, and this end was listening. Of one that ran before nothing is known.
-                let floor = if is_restart { 0 } else { header.sequence };
-                *other =
-                    Some(Epoch { number: header.epoch, window: Window::new(floor, header.sequence), heard_ns: now_ns });
+                // A restarted publisher begins with 0, and this end was listening. Of one that ran before, and of others' counters,
+                // nothing is known.
+                let floor = if is_restart && framing.is_native() { 0 } else { header.sequence };
+                *other = Some(Epoch {
+                    number,
+                    window: Window::new(floor, header.sequence),
+                    heard_ns: now_ns,
+                    begun_ns: now_ns,
+                    fresh_ns: now_ns,
+                    begun_sent_ns: header.sent_ns,
+                    sent_ns: header.sent_ns,
+                });
                 self.counters.restarts += u64::from(is_restart);
                 (Some(Seen::Ahead(header.sequence - floor)), is_restart)
             }
@@ -225,7 +270,7 @@ impl Monitor {
     }
 
     fn time(&mut self, header: &Header, is_restart: bool, at: Arrival) {
-        let MonitorConfig { period_ns, deadline_ns, has_common_clock, .. } = self.config;
+        let MonitorConfig { framing, period_ns, deadline_ns, has_common_clock, .. } = self.config;
         if has_common_clock {
             self.lost_before(header, is_restart, at);
             let age_ns = at.real_ns.checked_sub(header.scheduled_ns);
@@ -243,7 +288,8 @@ impl Monitor {
             if !has_common_clock {
                 let late_ns = interval_ns.saturating_sub(period_ns.saturating_add(deadline_ns));
                 if late_ns > 0 {
-                    self.miss(late_ns.div_ceil(period_ns), Some(header.cycle), late_ns, at);
+                    let cycle = framing.is_native().then_some(header.cycle);
+                    self.miss(late_ns.div_ceil(period_ns), cycle, late_ns, at);
                 } else {
                     self.run = 0;
                 }
@@ -303,8 +349,16 @@ mod tests {
     const START: u64 = 1_000_000_000;
 
     fn monitor(has_common_clock: bool) -> Monitor {
+        framed(Framing::Native, has_common_clock)
+    }
+
+    fn framed(framing: Framing, has_common_clock: bool) -> Monitor {
         let (period_ns, deadline_ns) = (PERIOD, DEADLINE);
-        Monitor::new(MonitorConfig { publisher: 1, layout: 9, data_bytes: 2, period_ns, deadline_ns, has_common_clock })
+        let publisher = u16::from(framing.is_native());
+        let layout = if framing.is_numbered() { 9 } else { 0 };
+        let config =
+            MonitorConfig { framing, publisher, layout, data_bytes: 2, period_ns, deadline_ns, has_common_clock };
+        Monitor::new(config)
     }
 
     /// The frame of a cycle, whose number is its sequence number.
@@ -387,6 +441,43 @@ mod tests {
         assert_eq!((monitor.intervals.count(), monitor.ages.count()), (4, 0), "ages need a common clock");
         monitor.finish(at(9 * PERIOD + 2 * PERIOD + DEADLINE + 1));
         assert_eq!(monitor.counters.misses, 7);
+    }
+
+    #[test]
+    fn data_without_a_header_have_arrivals_alone() {
+        let mut monitor = framed(Framing::Raw, false);
+        for ns in [0, PERIOD, PERIOD, 2 * PERIOD, 5 * PERIOD] {
+            assert_eq!(monitor.on_frame(&Header::default(), b"ab", at(ns)), Outcome::New);
+        }
+        assert_eq!(monitor.on_frame(&Header::default(), b"abc", at(5 * PERIOD)), Outcome::Refused);
+        let mut expected = Counters { received: 5, fresh: 5, layout_errors: 1, ..Counters::default() };
+        // Three periods are two misses.
+        (expected.misses, expected.miss_runs, expected.longest_run) = (2, 1, 2);
+        assert_eq!(monitor.counters, expected);
+        assert_eq!(monitor.first_miss.unwrap().cycle, None);
+        assert_eq!((monitor.intervals.count(), monitor.ages.count()), (4, 0));
+    }
+
+    #[test]
+    fn restarts_are_known_from_counter_and_send_time() {
+        let mut monitor = framed(Framing::Sdn, false);
+        let mut now_ns = 0;
+        let mut take = |sequence, sent_ns| {
+            now_ns += PERIOD;
+            monitor.on_frame(&Header { layout: 9, sequence, sent_ns, ..Header::default() }, b"ab", at(now_ns))
+        };
+        use Outcome::{Duplicate, Late, New, Refused};
+        assert_eq!([take(40, 100), take(42, 102), take(41, 101), take(42, 102)], [New, New, Late, Duplicate]);
+        // It starts again, and two frames of before are late.
+        assert_eq!([take(1, 110), take(43, 103), take(2, 111), take(42, 102)], [New, Refused, New, Refused]);
+        // Its clock is set back while it runs, which changes nothing; then while it starts again, which is known after 16 periods.
+        assert!((3..=20).all(|sequence| take(sequence, 109 + sequence) == New));
+        assert_eq!(take(21, 20), New);
+        let outcomes: Vec<Outcome> = (0..SILENT_PERIODS + 2).map(|at| take(1 + at / 9, 5)).collect();
+        assert_eq!(outcomes.iter().position(|outcome| *outcome == New), Some(16), "{outcomes:?}");
+        let Counters { received, fresh, gaps, missing, restarts, old_epoch, .. } = monitor.counters;
+        assert_eq!((gaps, missing, restarts, old_epoch), (1, 0, 2, 2));
+        assert_eq!((received, fresh), (43, 24));
     }
 
     #[test]

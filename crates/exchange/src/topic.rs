@@ -132,6 +132,9 @@ pub struct Topic {
     pub group: Option<SocketAddr>,
     #[serde(default)]
     pub framing: Framing,
+    /// What another SDN has for UID and version of the topic. Absent: hashes of name and layout.
+    sdn_uid: Option<u32>,
+    sdn_version: Option<u32>,
     /// Samples kept in an image beside the latest.
     #[serde(default = "history")]
     pub history: u32,
@@ -166,6 +169,9 @@ impl Topic {
         }
         if let Some(group) = self.group.filter(|group| !group.ip().is_multicast() || group.port() == 0) {
             return Err(wrong(format!("group {group} is no multicast group with a port, such as 239.255.0.1:7421")));
+        }
+        if self.framing != Framing::Sdn && (self.sdn_uid.is_some() || self.sdn_version.is_some()) {
+            return Err(wrong("sdn_uid and sdn_version need framing = \"sdn\"".to_owned()));
         }
         self.place().map_err(&wrong)?;
         self.bytes = self.fields.iter().map(|field| field.range().end).max().unwrap_or(0);
@@ -228,6 +234,24 @@ impl Topic {
         self.layout
     }
 
+    /// The topic's number in frames of its framing; 0 where they have none. Of SDN the folded FNV-1a hash of its name.
+    pub fn frame_topic(&self) -> u32 {
+        match self.framing {
+            Framing::Native => self.id,
+            Framing::Sdn => self.sdn_uid.unwrap_or_else(|| folded(fnv1a(self.name.as_bytes()))),
+            Framing::Raw => 0,
+        }
+    }
+
+    /// The layout hash in frames; of SDN folded to 32 bits, 0 where they have none.
+    pub fn frame_layout(&self) -> u64 {
+        match self.framing {
+            Framing::Native => self.layout,
+            Framing::Sdn => u64::from(self.sdn_version.unwrap_or_else(|| folded(self.layout))),
+            Framing::Raw => 0,
+        }
+    }
+
     pub fn period_ns(&self) -> u64 {
         ns(self.period_us)
     }
@@ -287,6 +311,12 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
     }
     let shown = model::text::excerpt(name, MAX_NAME);
     Err(format!("the name '{shown}' is not 1 to {MAX_NAME} of a-z, 0-9, '_' and '-'"))
+}
+
+/// The high half of a hash over its low half.
+fn folded(hash: u64) -> u32 {
+    let [a, b, c, d, e, f, g, h] = hash.to_le_bytes();
+    u32::from_le_bytes([a, b, c, d]) ^ u32::from_le_bytes([e, f, g, h])
 }
 
 /// FNV-1a with 64 bits.

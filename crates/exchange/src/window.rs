@@ -47,6 +47,10 @@ impl Window {
         }
     }
 
+    pub(crate) fn highest(&self) -> u64 {
+        self.highest
+    }
+
     #[inline]
     pub(crate) fn offer(&mut self, number: u64) -> Seen {
         if number > self.highest {

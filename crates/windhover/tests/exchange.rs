@@ -103,6 +103,28 @@ fn the_example_runs_and_counts() {
 }
 
 #[test]
+fn what_a_framing_does_not_carry_is_a_dash() {
+    let mut exchange = Exchange::new("framing");
+    for (framing, dashes) in [("sdn", 0), ("raw", 4)] {
+        let framed = format!("id = 1\nframing = \"{framing}\"\nperiod_us");
+        let text = std::mem::replace(&mut exchange.text, String::new());
+        exchange.text = text.replacen("id = 1\nperiod_us", &framed, 1);
+        assert_ne!(exchange.text, text);
+        let output = run(&["exchange", "run", &exchange.file(), "--seconds", "0.3"]);
+        exchange.text = text;
+        assert_code(&output, 0);
+        let text = stdout(&output);
+        let row = text.lines().find(|line| line.contains(&exchange.plant) && line.contains("setpoint"));
+        let row = row.unwrap_or_else(|| panic!("{text}"));
+        // Percentiles of too few values are a dash, too; the last figures are intervals.
+        let counts: Vec<&str> = row.split_whitespace().skip(2).take(7).collect();
+        assert_eq!(counts[1..5].iter().filter(|count| **count == "-").count(), dashes, "{text}");
+        assert_ne!((counts[0], counts[5]), ("-", "-"), "{text}");
+        assert!(!text.contains("setpoint: deadline first missed at"), "{text}");
+    }
+}
+
+#[test]
 fn a_killed_node_is_seen_and_joins_again() {
     let exchange = Exchange::new("kill");
     let plant = exchange.start(&exchange.plant);

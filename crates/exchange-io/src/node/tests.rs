@@ -196,3 +196,60 @@ fn what_cannot_be_had_is_one_clear_line() {
     let error = Node::start(&pair.file, &pinned).unwrap_err().to_string();
     assert!(error.contains("CPU 9999 does not exist here"), "{error}");
 }
+
+#[test]
+fn frames_of_others_are_judged_by_arrivals() {
+    for framing in ["sdn", "raw"] {
+        let pair = pair(framing, &format!("framing = \"{framing}\""), "");
+        let b = pair.start(&pair.b);
+        let reader = pair.image(&pair.b);
+        let mut sent = 0;
+        for _ in 0..2 {
+            let a = pair.start(&pair.a);
+            until_written(&reader, reader.written() + 50);
+            sent += a.finish().unwrap().published.remove(0).sent;
+        }
+        until_written(&reader, sent);
+        let mut data = [0; 24];
+        let sample = reader.latest(&mut data).unwrap().unwrap();
+        assert!(data[0] > 0 && sample.quality == Quality::Good && (sample.epoch, sample.cycle) == (0, 0), "{sample:?}");
+        assert_eq!((sample.sent_ns > 0, reader.is_numbered()), (framing == "sdn", framing == "sdn"));
+        let subscribed = b.finish().unwrap().subscribed.remove(0);
+        let counters = subscribed.counters;
+        assert_eq!((counters.received, counters.fresh), (sent, sent), "no last frame");
+        assert_eq!(counters.restarts, u64::from(framing == "sdn"));
+        assert_eq!((counters.missing, counters.duplicates, counters.reordered, counters.old_epoch), (0, 0, 0, 0));
+        assert_eq!((subscribed.deadline_by, subscribed.age_ns, subscribed.clock_error_ns), ("arrivals", None, None));
+    }
+}
+
+#[test]
+fn what_is_no_data_of_the_topic_is_counted() {
+    for (framing, sdn) in [("sdn", 1), ("raw", 0)] {
+        let pair = pair(&format!("odd-{framing}"), &format!("framing = \"{framing}\""), "");
+        let b = pair.start(&pair.b);
+        let to = ("127.0.0.2", pair.port);
+        let (right, wrong) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.3:0").unwrap());
+        let topic = &pair.file.topics[0];
+        let own = Header { topic: topic.frame_topic(), layout: topic.frame_layout(), ..Header::default() };
+        let send = |socket: &UdpSocket, header: Header, length: usize| {
+            let mut bytes = [0; 100];
+            let length = topic.framing.encode(&header, &[7; 100][..length], &mut bytes).unwrap();
+            socket.send_to(&bytes[..length], to).unwrap();
+        };
+        send(&right, own, 23);
+        send(&wrong, own, 24);
+        if framing == "sdn" {
+            send(&right, Header { topic: own.topic ^ 1, ..own }, 24);
+            send(&right, Header { layout: own.layout ^ 1, ..own }, 24);
+            right.send_to(b"SDN", to).unwrap();
+        }
+        send(&right, own, 24);
+        until_written(&pair.image(&pair.b), 1);
+        let report = b.finish().unwrap();
+        let expected = Rejects { other_sender: 1, short: sdn, unknown_topic: sdn, ..Rejects::default() };
+        assert_eq!(report.addresses[0].rejects, expected);
+        let counters = report.subscribed[0].counters;
+        assert_eq!((counters.layout_errors, counters.received, counters.restarts), (1 + sdn, 1, 0));
+    }
+}

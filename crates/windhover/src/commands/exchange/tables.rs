@@ -21,6 +21,11 @@ fn us(ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1000.0))
 }
 
+/// A dash where frames do not carry what is counted.
+pub(super) fn count_or_dash(count: Option<u64>) -> String {
+    count.map_or_else(|| "-".to_owned(), commas)
+}
+
 fn spread(spread: &Spread) -> [String; 3] {
     [us(spread.p50), us(spread.p99), us(spread.max)]
 }
@@ -86,17 +91,18 @@ fn published(reports: &[NodeReport]) -> String {
 fn subscribed(reports: &[NodeReport]) -> String {
     let row = |node: &str, one: &Subscribed| {
         let counters = &one.counters;
+        let numbered = |count: u64| one.framing.is_numbered().then_some(count);
         let counts = [
-            counters.received,
-            counters.missing,
-            counters.duplicates,
-            counters.reordered,
-            counters.restarts,
-            counters.misses,
-            counters.longest_run,
+            Some(counters.received),
+            numbered(counters.missing),
+            numbered(counters.duplicates),
+            numbered(counters.reordered),
+            numbered(counters.restarts),
+            Some(counters.misses),
+            Some(counters.longest_run),
         ];
         let age = one.age_ns.as_ref().map_or_else(|| ["", "", ""].map(str::to_owned), spread);
-        let words = [node.to_owned(), one.topic.clone()].into_iter().chain(counts.map(commas));
+        let words = [node.to_owned(), one.topic.clone()].into_iter().chain(counts.map(count_or_dash));
         words.chain(spread(&one.interval_ns)).chain(age).collect()
     };
     let rows: Vec<_> =
@@ -142,7 +148,11 @@ fn notes(reports: &[NodeReport]) -> String {
                 let _ = writeln!(text, "{node} {topic}: {}: {count}", kind.replace('_', " "));
             }
             if let Some(first) = one.first_miss {
-                let cycle = first.cycle.map_or_else(|| "at the end".to_owned(), |cycle| format!("at cycle {cycle}"));
+                let cycle = match first.cycle {
+                    Some(cycle) => format!(" at cycle {cycle}"),
+                    None if one.framing.is_native() => " at the end".to_owned(),
+                    None => String::new(),
+                };
                 let late = if first.late_ns == 0 {
                     "lost cycles before it".to_owned()
                 } else {
@@ -151,7 +161,7 @@ fn notes(reports: &[NodeReport]) -> String {
                 let runs = commas(counters.miss_runs);
                 let _ = writeln!(
                     text,
-                    "{node} {topic}: deadline first missed {cycle}, {late}; {runs} runs (by {})",
+                    "{node} {topic}: deadline first missed{cycle}, {late}; {runs} runs (by {})",
                     one.deadline_by
                 );
             }

@@ -1,11 +1,12 @@
 //! `windhover exchange top`: the images of this host, live.
 
+use super::tables::count_or_dash;
 use crate::cli::exchange::Top;
 use crate::commands::signals;
 use crate::output::{Failure, Output, width};
 use exchange::judge;
 use exchange_io::{ImageError, ImageReader};
-use report::{Column, Grid, commas};
+use report::{Column, Grid};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IsTerminal as _};
@@ -29,8 +30,9 @@ struct Row {
     quality: Option<exchange::Quality>,
     rate_hz: f64,
     age_ns: Option<u64>,
+    /// Absent where frames carry no sequence numbers, as `missing`.
     sequence: Option<u64>,
-    missing: u64,
+    missing: Option<u64>,
     misses: u64,
     longest_run: u64,
 }
@@ -111,8 +113,8 @@ fn row(path: &Path, reader: &ImageReader, rate_hz: f64) -> Row {
         quality: latest.is_ok().then(|| judge(published, spec.stale_ns, spec.on_stale).0),
         rate_hz,
         age_ns,
-        sequence: sample.map(|sample| sample.sequence),
-        missing: counters.missing,
+        sequence: sample.map(|sample| sample.sequence).filter(|_| reader.is_numbered()),
+        missing: reader.is_numbered().then_some(counters.missing),
         misses: counters.misses,
         longest_run: counters.longest_run,
     }
@@ -126,10 +128,9 @@ fn table(rows: &[Row]) -> String {
         let writer = if row.is_writer_alive { row.pid.to_string() } else { format!("{} dead", row.pid) };
         let quality = row.quality.map_or_else(|| "LOCKED".to_owned(), |quality| quality.to_string());
         let age = row.age_ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.2}", ns as f64 / 1e6));
-        let sequence = row.sequence.map_or_else(|| "-".to_owned(), commas);
-        let counts = [row.missing, row.misses, row.longest_run].map(commas);
+        let counts = [row.sequence, row.missing, Some(row.misses), Some(row.longest_run)].map(count_or_dash);
         let words = [row.node.clone(), row.topic.clone(), writer, quality];
-        words.into_iter().chain([format!("{:.0}", row.rate_hz), age, sequence]).chain(counts).collect()
+        words.into_iter().chain([format!("{:.0}", row.rate_hz), age]).chain(counts).collect()
     };
     let words = ["node", "topic", "writer", "quality"].map(Column::words);
     let figures =
