@@ -9,6 +9,7 @@ mod summary;
 
 pub use summary::{FlowSummary, SourceSummary, Summary};
 
+use exchange::{FrameError, Framing, Header};
 use net::capture::{CaptureError, Direction, Entry, Live, Reader};
 use record::repairs::{PacketNotes, Repairs};
 use record::timeline::{CapturedMessage, MessageNotes, Timeline};
@@ -17,7 +18,7 @@ use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use wire::dissect::{self, Link, Message, Packet, Recognised, Recogniser, Sighted, Undecoded};
+use wire::dissect::{self, Link, Message, Packet, Recognised, Recogniser, Sighted, Transport, Undecoded};
 
 /// How often a live capture checks whether it is to end.
 const STOP_CHECK: Duration = Duration::from_millis(200);
@@ -80,6 +81,15 @@ pub enum Content<'a> {
         sighted: &'a Sighted<'a>,
         /// What the packets before say of this one.
         notes: PacketNotes,
+    },
+    /// A frame of an exchange, native or of SDN, known by its magic number.
+    Exchange {
+        packet: &'a Packet<'a>,
+        framing: Framing,
+        /// Absent where the capture cut it.
+        header: Option<Result<Header, FrameError>>,
+        /// What the frames of its flow before say of this one.
+        notes: MessageNotes,
     },
     /// It could not be decoded; why.
     Undecoded(Undecoded),
@@ -184,7 +194,11 @@ impl Decoder {
     }
 
     fn is_over(&self) -> bool {
-        self.over || self.selection.count.is_some_and(|count| self.counts.summary.messages >= count)
+        self.over
+            || self
+                .selection
+                .count
+                .is_some_and(|count| self.counts.summary.messages + self.counts.summary.exchange >= count)
     }
 
     fn decode(&mut self, frame: &Frame<'_>, sink: &mut dyn Sink) {
@@ -218,23 +232,41 @@ impl Decoder {
                 self.counts.pgm(&packet, sighted, &notes);
                 give(Content::Pgm { packet: &packet, sighted, notes });
             }
+            Message::Foreign
+                if let Some(framing) =
+                    Framing::recognise(packet.payload).filter(|_| packet.transport == Transport::Udp) =>
+            {
+                let is_whole = packet.payload.len() == packet.payload_bytes;
+                let header = is_whole.then(|| framing.decode(packet.payload).map(|(header, _)| header));
+                let known = header.and_then(Result::ok);
+                let see = |header: Header| self.timeline.see(&captured(frame, &packet, &found, Some(header.sequence)));
+                let notes = known.map(see).unwrap_or_default();
+                self.counts.exchange(header);
+                give(Content::Exchange { packet: &packet, framing, header, notes });
+            }
             message => {
                 let notes = match (message, found.again) {
-                    (Message::Data { seq, .. }, false) => Some(self.timeline.see(&CapturedMessage {
-                        flow: found.flow.0,
-                        forward: found.forward,
-                        leaving: frame.leaving,
-                        clock: frame.interface,
-                        time_ns: frame.time_ns,
-                        seq: *seq,
-                        bytes: packet.payload_bytes as u64,
-                    })),
+                    (Message::Data { seq, .. }, false) => {
+                        Some(self.timeline.see(&captured(frame, &packet, &found, *seq)))
+                    }
                     _ => None,
                 };
                 let ours = self.counts.message(&packet, &found);
                 give(Content::Message { packet: &packet, found: &found, notes, ours });
             }
         }
+    }
+}
+
+fn captured(frame: &Frame<'_>, packet: &Packet<'_>, found: &Recognised<'_>, seq: Option<u64>) -> CapturedMessage {
+    CapturedMessage {
+        flow: found.flow.0,
+        forward: found.forward,
+        leaving: frame.leaving,
+        clock: frame.interface,
+        time_ns: frame.time_ns,
+        seq,
+        bytes: packet.payload_bytes as u64,
     }
 }
 

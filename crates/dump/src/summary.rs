@@ -1,5 +1,6 @@
 //! What a whole capture held.
 
+use exchange::{FrameError, Header};
 use pgm::Tsi;
 use pgm::packet::{Body, Sum};
 use record::repairs::{PacketNotes, Repairs, SourceFigures};
@@ -23,6 +24,9 @@ pub struct Summary {
     pub packets: u64,
     /// Data messages, each counted once.
     pub messages: u64,
+    /// Frames of exchanges, and those of them that are damaged or cut.
+    pub exchange: u64,
+    pub exchange_damaged: u64,
     pub filtered: u64,
     pub dropped: u64,
     pub others: u64,
@@ -164,6 +168,11 @@ impl Counts {
         let message = u64::from(new && begins && !inside.options.parity);
         source.messages += message;
         self.summary.messages += message;
+    }
+
+    pub(crate) fn exchange(&mut self, header: Option<Result<Header, FrameError>>) {
+        self.summary.exchange += 1;
+        self.summary.exchange_damaged += u64::from(!matches!(header, Some(Ok(_))));
     }
 
     pub(crate) fn undecoded(&mut self, why: Undecoded) {

@@ -87,6 +87,67 @@ fn messages_have_their_times_and_numbers() {
 }
 
 #[test]
+fn frames_of_exchanges_are_named() {
+    use exchange::{Framing, Header, Quality};
+    let frame = |framing: Framing, sequence: u64| {
+        let is_last = sequence == 5;
+        let header = Header {
+            quality: Quality::Stale,
+            is_last,
+            topic: 7,
+            publisher: 3,
+            layout: 9,
+            sequence,
+            cycle: sequence + 100,
+            ..Header::default()
+        };
+        let mut bytes = vec![0; framing.header_bytes() + 8];
+        framing.encode(&header, &[1; 8], &mut bytes).unwrap();
+        bytes
+    };
+    let mut damaged = frame(Framing::Native, 4);
+    damaged[70] ^= 1;
+    let native = [frame(Framing::Native, 1), frame(Framing::Native, 3), damaged, frame(Framing::Native, 5)];
+    let sdn = [frame(Framing::Sdn, 8), frame(Framing::Sdn, 9), frame(Framing::Sdn, 9)[..50].to_vec()];
+    let packets =
+        native.iter().map(|bytes| datagram(false, bytes)).chain(sdn.iter().map(|bytes| datagram(true, bytes)));
+    let mut packets: Vec<(u32, Vec<u8>)> = (0..).map(|at| at * 1_000_000).zip(packets).collect();
+    // As a snap length would leave it.
+    let mut cut = datagram(false, &native[0]);
+    cut.truncate(28 + 20);
+    packets.push((9_000_000, cut));
+    packets.push((9_500_000, datagram(false, b"W is not of it")));
+    let folder = Folder::new("dump-exchange");
+    let path = write(&folder, "exchange.pcap", &file(&packets));
+    let output = run(&["dump", &path]);
+    assert_code(&output, 0);
+    let text = stdout(&output);
+    let lines: Vec<&str> = text.lines().skip(1).collect();
+    for (line, words) in lines.iter().zip([
+        "udp 72 B  exchange native topic 7 from 3 seq 1 cycle 101 STALE",
+        "seq 3 cycle 103 STALE  [1 missing before]",
+        "exchange native, damaged: a wrong checksum",
+        "seq 5 cycle 105 STALE, the last",
+        "udp 56 B  exchange sdn topic 00000007 version 00000009 seq 8",
+        "seq 9",
+        "exchange sdn, damaged: a length that is not that of the datagram",
+        "udp 72 B  exchange native, cut by the capture",
+        "9 packets, 0 messages in 0 flows of Windhover's, 8 frames of exchanges, 3 of them damaged or cut",
+    ]) {
+        assert!(line.contains(words), "'{words}' is not in: {line}");
+    }
+    assert_eq!(lines[9..], ["  1 packets of others"], "{text}");
+    let all = documents(&run(&["dump", &path, "--format", "json"]));
+    assert_eq!((&all[1]["exchange"]["cycle"], &all[1]["missing_before"]), (&103.into(), &1.into()));
+    assert_eq!((&all[1]["delta_ns"], &all[4]["exchange"]["framing"]), (&1_000_000.into(), &"sdn".into()));
+    assert_eq!(
+        (&all[4]["exchange"]["cycle"], &all[7]["exchange"]["damaged"]),
+        (&serde_json::Value::Null, &"cut by the capture".into())
+    );
+    assert_eq!((&all[8]["exchange"], &all[8]["exchange_damaged"]), (&8.into(), &3.into()));
+}
+
+#[test]
 fn the_messages_of_others_are_left_out_unless_they_are_asked_for() {
     let folder = Folder::new("dump-others");
     let strangers: Vec<(u32, Vec<u8>)> = (0..5).map(|at| (at * 1000, datagram(at % 2 == 1, b"hello there"))).collect();

@@ -2,6 +2,7 @@
 
 use super::pgm_lines;
 use dump::{Content, Record};
+use exchange::{FrameError, Framing, Header};
 use record::timeline::{MessageNotes, Order, Span};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
@@ -15,6 +16,7 @@ pub(super) fn text(record: &Record<'_>, line: &mut String) {
     let delta_ns = match &record.content {
         Content::Message { notes, .. } => notes.and_then(|notes| notes.delta_ns),
         Content::Pgm { notes, .. } => notes.delta_ns,
+        Content::Exchange { notes, .. } => notes.delta_ns,
         Content::Undecoded(_) => None,
     };
     head(record, delta_ns, line);
@@ -25,6 +27,11 @@ pub(super) fn text(record: &Record<'_>, line: &mut String) {
             message_text(found, *notes, line);
         }
         Content::Pgm { packet, sighted, notes } => pgm_lines::text(packet, sighted, notes, line),
+        Content::Exchange { packet, framing, header, notes } => {
+            let _ = write!(line, "udp {} B  exchange {framing}", packet.payload_bytes);
+            exchange_text(*framing, *header, line);
+            order_text(notes.order, line);
+        }
         Content::Undecoded(why) => {
             let _ = writeln!(line, "{} B, not decoded: {why}", record.frame.sent_bytes);
             return;
@@ -42,7 +49,9 @@ fn head(record: &Record<'_>, delta_ns: Option<i64>, line: &mut String) {
     let since = since.map_or_else(|| "-".to_owned(), |ns| format!("{:.9}", ns as f64 / 1e9));
     let delta = delta_ns.map_or_else(|| "-".to_owned(), |ns| format!("{:+.3}", ns as f64 / 1e3));
     let _ = write!(line, "{since:>15} {delta:>13} {:<3}  ", direction(record.frame.leaving, "-"));
-    if let Content::Message { packet, .. } | Content::Pgm { packet, .. } = &record.content {
+    if let Content::Message { packet, .. } | Content::Pgm { packet, .. } | Content::Exchange { packet, .. } =
+        &record.content
+    {
         let _ = write!(line, "{} > {}  ", end(packet.source), end(packet.destination));
         if let Some(vlan) = packet.vlan {
             let _ = write!(line, "vlan {vlan} ");
@@ -69,6 +78,12 @@ pub(super) fn json(record: &Record<'_>) -> Value {
         Content::Pgm { packet, sighted, notes } => {
             line.insert("message".to_owned(), "pgm".into());
             line.insert("pgm".to_owned(), pgm_lines::json(sighted, notes));
+            (packet, notes.delta_ns)
+        }
+        Content::Exchange { packet, framing, header, notes } => {
+            line.insert("message".to_owned(), "exchange".into());
+            line.insert("exchange".to_owned(), exchange_json(*framing, *header));
+            order_json(notes.order, &mut line);
             (packet, notes.delta_ns)
         }
         Content::Undecoded(why) => {
@@ -100,17 +115,53 @@ fn message_text(found: &Recognised<'_>, notes: Option<MessageNotes>, line: &mut 
         line.push_str("  [sent again]");
     }
     if let Some(notes) = notes {
-        match notes.order {
-            Order::Next => {}
-            Order::Gap(missing) => drop(write!(line, "  [{missing} missing before]")),
-            Order::Late => line.push_str("  [late]"),
-            Order::Repeated => line.push_str("  [number seen before]"),
-            Order::Jump => line.push_str("  [numbers begin anew]"),
-        }
+        order_text(notes.order, line);
         answer_text(notes.answer, line);
     }
     if let Message::Data { far, .. } = found.message {
         far_text(far, line);
+    }
+}
+
+fn order_text(order: Order, line: &mut String) {
+    match order {
+        Order::Next => {}
+        Order::Gap(missing) => drop(write!(line, "  [{missing} missing before]")),
+        Order::Late => line.push_str("  [late]"),
+        Order::Repeated => line.push_str("  [number seen before]"),
+        Order::Jump => line.push_str("  [numbers begin anew]"),
+    }
+}
+
+const CUT: &str = "cut by the capture";
+
+fn exchange_text(framing: Framing, header: Option<Result<Header, FrameError>>, line: &mut String) {
+    let _ = match header {
+        Some(Ok(Header { topic, sequence, layout, .. })) if !framing.is_native() => {
+            write!(line, " topic {topic:08x} version {layout:08x} seq {sequence}")
+        }
+        Some(Ok(Header { quality, is_last, topic, publisher, sequence, cycle, .. })) => {
+            let last = if is_last { ", the last" } else { "" };
+            write!(line, " topic {topic} from {publisher} seq {sequence} cycle {cycle} {quality}{last}")
+        }
+        Some(Err(why)) => write!(line, ", damaged: {why}"),
+        None => write!(line, ", {CUT}"),
+    };
+}
+
+fn exchange_json(framing: Framing, header: Option<Result<Header, FrameError>>) -> Value {
+    let name = framing.to_string();
+    match header {
+        Some(Ok(h)) if !framing.is_native() => {
+            json!({ "framing": name, "topic": h.topic, "layout": h.layout, "seq": h.sequence, "sent_ns": h.sent_ns })
+        }
+        Some(Ok(h)) => {
+            json!({ "framing": name, "topic": h.topic, "layout": h.layout, "seq": h.sequence, "sent_ns": h.sent_ns,
+                "publisher": h.publisher, "epoch": h.epoch, "cycle": h.cycle, "scheduled_ns": h.scheduled_ns,
+                "quality": h.quality.to_string(), "last": h.is_last })
+        }
+        Some(Err(why)) => json!({ "framing": name, "damaged": why.to_string() }),
+        None => json!({ "framing": name, "damaged": CUT }),
     }
 }
 

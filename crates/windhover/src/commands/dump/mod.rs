@@ -93,7 +93,7 @@ impl<'a> Printer<'a> {
         !arguments.summary
             && match content {
                 Content::Message { ours, .. } => *ours || arguments.all,
-                Content::Pgm { .. } => true,
+                Content::Pgm { .. } | Content::Exchange { .. } => true,
                 // Neither port nor address is known of them.
                 Content::Undecoded(_) => arguments.all && arguments.port.is_empty() && arguments.host.is_empty(),
             }

@@ -19,6 +19,8 @@ pub(super) fn text(summary: &Summary) -> String {
         let _ = write!(out, ", {}", counted(summary.sources.len() as u64, "PGM source"));
     }
     let others = [
+        (summary.exchange, "frames of exchanges"),
+        (summary.exchange_damaged, "of them damaged or cut"),
         (summary.others, "packets of others"),
         (summary.fragments, "later fragments"),
         (summary.filtered, "left out by --port and --host"),
@@ -31,7 +33,7 @@ pub(super) fn text(summary: &Summary) -> String {
     for (number, count) in &summary.unknown_links {
         let _ = writeln!(out, "{count} packets have link type {number}, which is not decoded");
     }
-    if summary.flows.is_empty() && summary.sources.is_empty() && summary.others > 0 {
+    if summary.flows.is_empty() && summary.sources.is_empty() && summary.exchange == 0 && summary.others > 0 {
         out.push_str("no flow is known for Windhover's: name its port (--port), or see all packets (--all)\n");
     }
     for flow in &summary.flows {
@@ -44,7 +46,7 @@ pub(super) fn text(summary: &Summary) -> String {
 }
 
 pub(super) fn json(summary: &Summary) -> Value {
-    fields!(summary; comments, packets, messages, others, fragments, filtered, undecoded, cut, dropped;
+    fields!(summary; comments, packets, messages, exchange, exchange_damaged, others, fragments, filtered, undecoded, cut, dropped;
         "type": "summary",
         "flows": summary.flows.iter().map(flow_json).collect::<Vec<_>>(),
         "pgm": summary.sources.iter().map(pgm_summary::json).collect::<Vec<_>>(),
