@@ -148,6 +148,44 @@ fn frames_of_exchanges_are_named() {
 }
 
 #[test]
+fn wireshark_decodes_frames_by_the_script() {
+    const TEST: &str = "wireshark_decodes_frames_by_the_script";
+    use exchange::{Framing, Header, Quality};
+    if !std::process::Command::new("tshark").arg("--version").output().is_ok_and(|output| output.status.success()) {
+        eprintln!("SKIPPED {TEST}: there is no tshark");
+        return;
+    }
+    let header = Header {
+        quality: Quality::Bad,
+        is_last: true,
+        topic: 7,
+        publisher: 3,
+        layout: 0x11,
+        epoch: 1 << 63,
+        sequence: 5,
+        cycle: 105,
+        scheduled_ns: 8,
+        sent_ns: 9,
+    };
+    let mut frame = [0; 66];
+    Framing::Native.encode(&header, &[0xab, 0xcd], &mut frame).unwrap();
+    let crc = u32::from_le_bytes(frame[4..8].try_into().unwrap());
+    let packets = [&frame[..], &frame[..65], b"WX is no frame"];
+    let packets: Vec<(u32, Vec<u8>)> = (0..).zip(packets.map(|bytes| datagram(false, bytes))).collect();
+    let folder = Folder::new("dump-tshark");
+    let path = write(&folder, "exchange.pcap", &file(&packets));
+    let script = concat!("lua_script:", env!("CARGO_MANIFEST_DIR"), "/../../examples/exchange/windhover_exchange.lua");
+    let fields = ["quality", "last", "crc", "topic", "publisher", "length", "layout", "epoch", "sequence", "cycle"];
+    let fields = fields.iter().chain(&["scheduled_ns", "sent_ns", "data"]);
+    let fields: Vec<String> = fields.map(|field| format!("-ewindhover_exchange.{field}")).collect();
+    let mut tshark = std::process::Command::new("tshark");
+    tshark.args(["-X", script, "-r", &path, "-Y", "windhover_exchange", "-T", "fields", "-E", "separator=,"]);
+    let output = tshark.args(&fields).output().unwrap();
+    let expected = format!("2,1,0x{crc:08x},7,3,2,0x0000000000000011,9223372036854775808,5,105,8,9,abcd\n");
+    assert_eq!(stdout(&output), expected, "{}", stderr(&output));
+}
+
+#[test]
 fn the_messages_of_others_are_left_out_unless_they_are_asked_for() {
     let folder = Folder::new("dump-others");
     let strangers: Vec<(u32, Vec<u8>)> = (0..5).map(|at| (at * 1000, datagram(at % 2 == 1, b"hello there"))).collect();
