@@ -107,7 +107,7 @@ fn what_a_framing_does_not_carry_is_a_dash() {
     let mut exchange = Exchange::new("framing");
     for (framing, dashes) in [("sdn", 0), ("raw", 4)] {
         let framed = format!("id = 1\nframing = \"{framing}\"\nperiod_us");
-        let text = std::mem::replace(&mut exchange.text, String::new());
+        let text = std::mem::take(&mut exchange.text);
         exchange.text = text.replacen("id = 1\nperiod_us", &framed, 1);
         assert_ne!(exchange.text, text);
         let mut command = windhover(&["exchange", "run", &exchange.file(), "--seconds", "0.3"]);
