@@ -2,6 +2,7 @@
 
 use crate::PassObserver;
 use crate::far::{FAR_QUANTILE, MOST_SENT, checked};
+use crate::only_recording::OnlyRecording;
 use crate::thread_times::{self, ThreadTimes, ThreadWatch};
 use crate::windows::WorstWindows;
 use explain::blame::TRACER;
@@ -45,6 +46,7 @@ pub(crate) const NEAR: &str = "initiator";
 pub(crate) const FAR: &str = "reflector";
 /// Late messages that are stored with their segments and causes: the worst.
 const MOST_STORED: usize = 500;
+
 /// Which messages are late.
 #[derive(Clone, Copy)]
 pub(crate) enum Late {
@@ -100,25 +102,6 @@ impl CallObserver for StampedCalls {
 
     fn received(&self, message: &[u8]) {
         self.0.received(message);
-    }
-}
-
-/// Whether this process records.
-static RECORDS: AtomicBool = AtomicBool::new(false);
-
-/// The only recording of this process: each recorder costs every process of the machine.
-pub(crate) struct OnlyRecording;
-
-impl OnlyRecording {
-    pub(crate) fn begin() -> Result<Self, String> {
-        let is_other = RECORDS.swap(true, Ordering::AcqRel);
-        if is_other { Err("this process explains another measurement".to_owned()) } else { Ok(Self) }
-    }
-}
-
-impl Drop for OnlyRecording {
-    fn drop(&mut self) {
-        RECORDS.store(false, Ordering::Release);
     }
 }
 

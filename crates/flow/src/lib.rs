@@ -5,6 +5,7 @@ mod explainer;
 mod far;
 mod live;
 mod observer;
+mod only_recording;
 mod thread_times;
 mod windows;
 

@@ -1,6 +1,7 @@
 //! Why another process receives late: its receive calls are followed while it runs, without messages of ours.
 
-use crate::explainer::{Collected, Collecting, Collector, Late, OnlyRecording, summarize};
+use crate::explainer::{Collected, Collecting, Collector, Late, summarize};
+use crate::only_recording::OnlyRecording;
 use explain::{Explained, Side, Usual, join};
 use model::{ExplainOver, ExplainedStay, Explanation, Policy};
 use stats::Histogram;

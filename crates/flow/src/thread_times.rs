@@ -1,7 +1,8 @@
 //! Why messages are late, as far as any process can see: when its own threads ran and when they waited for a CPU. It takes the place of
 //! the recorder where that cannot be had.
 
-use crate::explainer::{FAR, NEAR, OnlyRecording};
+use crate::explainer::{FAR, NEAR};
+use crate::only_recording::OnlyRecording;
 use explain::Explained;
 use host::RunQueueWait;
 use model::result::Outlier;

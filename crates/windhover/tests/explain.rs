@@ -106,7 +106,7 @@ fn a_thread_that_takes_the_cpu_from_a_stack_in_the_process_is_named_at_its_end()
             let rows = late_by(cell, &["preempted", "run-queue"], Disturbance::Hog(300).thread());
             let at = |end: &str| rows.iter().filter(|(host, _)| host == end).map(|(_, late)| late).sum::<u64>();
             // Beside a compile job most messages wait for that. None is named where stacks are not followed.
-            assert!(at(end) >= 3 && at(other) <= at(end) / 3, "{}: {rows:?}, {}", cell["cell"], cell["explanation"]);
+            assert!(at(end) >= 3 && at(other) <= at(end) / 5, "{}: {rows:?}, {}", cell["cell"], cell["explanation"]);
         }
     }
 }
