@@ -115,7 +115,7 @@ fn what_a_framing_does_not_carry_is_a_dash() {
         exchange.text = text;
         assert_code(&output, 0);
         let text = stdout(&output);
-        let row = text.lines().find(|line| line.contains(&exchange.plant) && line.contains("setpoint"));
+        let row = text.lines().find(|line| line.contains(&exchange.plant) && line.contains(" setpoint "));
         let row = row.unwrap_or_else(|| panic!("{text}"));
         let counts: Vec<&str> = row.split_whitespace().skip(2).take(7).collect();
         assert_eq!(counts[1..5].iter().filter(|count| **count == "-").count(), dashes, "{text}");

@@ -67,9 +67,31 @@ pub(super) fn budget(budget: &Budget) -> String {
 }
 
 pub(super) fn reports(reports: &[NodeReport]) -> String {
-    let mut parts = vec![published(reports), subscribed(reports)];
-    parts.push(notes(reports));
+    let parts = [answer(reports), published(reports), subscribed(reports), notes(reports)];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+/// Whether deadlines were kept.
+fn answer(reports: &[NodeReport]) -> String {
+    let mut text = String::new();
+    let (mut values, mut topics) = (0, 0);
+    for (node, one) in reports.iter().flat_map(|report| report.subscribed.iter().map(|one| (&report.node, one))) {
+        let (topic, counters) = (&one.topic, &one.counters);
+        (values, topics) = (values + counters.fresh, topics + 1);
+        if counters.received == 0 {
+            let _ = writeln!(text, "{node} {topic}: nothing was received");
+        } else if counters.misses > 0 {
+            let [misses, run, fresh] = [counters.misses, counters.longest_run, counters.fresh].map(commas);
+            let _ = writeln!(
+                text,
+                "{node} {topic}: {misses} deadlines missed, at most {run} in a row; {fresh} values came"
+            );
+        }
+    }
+    if text.is_empty() && topics > 0 {
+        let _ = writeln!(text, "No deadline was missed: {} values came.", commas(values));
+    }
+    text
 }
 
 fn published(reports: &[NodeReport]) -> String {
@@ -161,12 +183,9 @@ fn notes(reports: &[NodeReport]) -> String {
                 let runs = commas(counters.miss_runs);
                 let _ = writeln!(
                     text,
-                    "{node} {topic}: deadline first missed{cycle}, {late}; {runs} runs (by {})",
+                    "{node} {topic}: deadline first missed{cycle}, {late}; runs of misses: {runs} (by {})",
                     one.deadline_by
                 );
-            }
-            if counters.received == 0 {
-                let _ = writeln!(text, "{node} {topic}: nothing was received");
             }
         }
         for Address { address, rejects } in &report.addresses {
