@@ -2,7 +2,7 @@
 
 use crate::event::{EventKind, Name};
 use crate::stay::{Slice, Work};
-use crate::timeline::{Activity, Leave, Span, Timeline};
+use crate::timeline::{Activity, Span, Timeline};
 use model::{Cause, CauseClass, PathSegment};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -143,25 +143,22 @@ fn known_from((from_ns, to_ns): (u64, u64), timeline: &Timeline, tally: &mut Tal
 fn runs(slice: &Slice, excess_ns: u64, own: u8, timeline: &Timeline, tally: &mut Tally) -> CauseClass {
     let (start_ns, end_ns) = (known_from(slice.times(), timeline, tally), slice.to.at_ns);
     let mut others_ns = start_ns - slice.from.at_ns;
-    // What it left before it was moved here is of another stay.
-    let moved = timeline.last_move(slice.thread, slice.from.at_ns, slice.from.at_ns + 1).is_some();
-    let here_since_ns = if moved { slice.from.at_ns } else { 0 };
+    let moved = timeline.last_move(slice.thread, 0, slice.from.at_ns + 1).is_some();
     for span in timeline.between(start_ns, end_ns) {
         let ns = span.end_ns - span.start_ns;
         if interrupts(&span, tally) {
             others_ns += ns;
             continue;
         }
-        let is_here =
-            |leave: &&Leave| leave.tid == slice.thread && (here_since_ns..=span.start_ns).contains(&leave.at_ns);
-        let away = || timeline.leaves.iter().rev().find(is_here);
-        let (class, name, tid) = match (span.activity, away()) {
+        let (class, name, tid) = match (span.activity, timeline.left(slice.thread, span.start_ns)) {
             (Activity::Task { tid, .. }, _) if tid == slice.thread => continue,
             // It was moved to the queue of this CPU.
             (Activity::Task { tid, name, priority }, None) if moved => {
                 let may_go_first = own >= FIRST_ORDINARY || priority <= own;
                 (if may_go_first { CauseClass::RunQueue } else { CauseClass::LowerTask }, name, tid)
             }
+            // It is on its way to this CPU, which does not run it yet.
+            (Activity::Idle, None) if moved => (CauseClass::Migration, Name::default(), 0),
             // It ran already when the events begin.
             (Activity::Unknown, _) | (_, None) => continue,
             (_, Some(leave)) if leave.state & UNINTERRUPTIBLE != 0 && timeline.has_fault(leave) => {
@@ -181,15 +178,18 @@ fn runs(slice: &Slice, excess_ns: u64, own: u8, timeline: &Timeline, tally: &mut
 }
 
 /// Why the thread does not run while something else does, by the state in which it left.
-fn absent(own: u8, activity: Activity, state: u32, throttled: bool) -> (CauseClass, Name, i32) {
+fn absent(own: u8, activity: Activity, state: u32, throttled: Option<bool>) -> (CauseClass, Name, i32) {
     let (name, tid, priority) = match activity {
         Activity::Task { tid, name, priority } => (name, tid, priority),
         _ => (Name::default(), 0, u8::MAX),
     };
     match state {
-        0 if throttled => (CauseClass::Quota, Name::default(), 0),
-        // The CPU has nothing to run though the thread is runnable: kernels before 6.18 do not mark what is throttled.
-        0 if own >= FIRST_ORDINARY && activity == Activity::Idle => (CauseClass::Quota, Name::default(), 0),
+        0 if throttled == Some(true) => (CauseClass::Quota, Name::default(), 0),
+        // The CPU has nothing to run though the thread is runnable.
+        0 if own >= FIRST_ORDINARY && activity == Activity::Idle => {
+            let class = if throttled.is_none() { CauseClass::Quota } else { CauseClass::Unknown };
+            (class, Name::default(), 0)
+        }
         0 if (own < FIRST_ORDINARY) && priority >= FIRST_ORDINARY => (CauseClass::FairServer, name, tid),
         0 => (CauseClass::Preempted, name, tid),
         state if state & STOPPED != 0 => (CauseClass::Stopped, Name::default(), 0),
@@ -362,11 +362,8 @@ pub fn polled(
     // What a CPU did before the thread was moved to it kept nothing.
     let moved = timeline.last_move(thread, known_ns, received_ns);
     let spans: Vec<Span> = timeline.between(moved.map_or(known_ns, |moved| moved.at_ns), received_ns).collect();
-    let leave = |span: &Span| {
-        timeline.leaves.iter().rev().find(|leave| leave.tid == thread && leave.at_ns <= span.start_ns).copied()
-    };
     // Why it is away: neither where it runs, nor where that is not known.
-    let away = |span: &Span| match (span.activity, leave(span)) {
+    let away = |span: &Span| match (span.activity, timeline.left(thread, span.start_ns)) {
         (Activity::Task { tid, .. }, _) if tid == thread => None,
         (activity @ (Activity::Task { .. } | Activity::Idle), Some(leave)) => {
             Some(absent(own, activity, leave.state, leave.throttled))

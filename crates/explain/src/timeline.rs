@@ -82,7 +82,7 @@ pub struct Leave {
     pub at_ns: u64,
     pub tid: i32,
     pub state: u32,
-    pub throttled: bool,
+    pub throttled: Option<bool>,
 }
 
 /// A time over which the kernel accounted less than had passed.
@@ -172,6 +172,13 @@ impl Timeline {
             EventKind::Migrated { tid, from, .. } if tid == thread => Some(Stamp { at_ns: event.at_ns, cpu: from }),
             _ => None,
         })
+    }
+
+    /// How a thread left this CPU last up to a time; `None` where it was moved here since then: what it left before is of another stay.
+    pub fn left(&self, thread: i32, at_ns: u64) -> Option<&Leave> {
+        let moved_ns = self.last_move(thread, 0, at_ns + 1).map_or(0, |moved| moved.at_ns);
+        let is_it = |leave: &&Leave| leave.tid == thread && (moved_ns..=at_ns).contains(&leave.at_ns);
+        self.leaves.iter().rev().find(is_it)
     }
 
     /// Whether a thread had touched memory that was not there, since it had left its CPU the last time before.

@@ -26,7 +26,7 @@ fn event(us: i64, kind: EventKind) -> Event {
 }
 
 fn switch(us: i64, (from, from_state): (i32, u32), to: i32, to_priority: u8, to_name: &str) -> Event {
-    let throttled = false;
+    let throttled = None;
     event(us, EventKind::Switch { from, from_state, throttled, to, to_priority, to_name: to_name.into() })
 }
 
@@ -102,15 +102,24 @@ fn the_state_in_which_a_thread_left_goes_before_who_ran() {
         switch(350, (20, RUNNABLE), ME, NICE_0, "me"),
     ];
     if let EventKind::Switch { throttled, .. } = &mut events[1].kind {
-        *throttled = true;
+        *throttled = Some(true);
     }
     assert_eq!(causes_of(&slice(Work::Runs, 400), NICE_0, &events), ["quota - 300", "no-event - 100"]);
 }
 
-/// Catches: an idle CPU that preempts a runnable thread, as kernels that do not mark what is throttled show it.
+/// Catches: an idle CPU that preempts a runnable thread, as kernels that do not mark what is throttled show it; a quota where they do.
 #[test]
 fn a_runnable_thread_on_an_idle_cpu_has_no_quota() {
-    assert_eq!(absence(NICE_0, RUNNABLE, (0, NICE_0, "swapper/0")), ["quota - 300", "no-event - 100"]);
+    let mut events = [
+        switch(-100, (0, RUNNABLE), ME, NICE_0, "me"),
+        switch(50, (ME, RUNNABLE), 0, NICE_0, "swapper/0"),
+        switch(350, (0, RUNNABLE), ME, NICE_0, "me"),
+    ];
+    assert_eq!(causes_of(&slice(Work::Runs, 400), NICE_0, &events), ["quota - 300", "no-event - 100"]);
+    if let EventKind::Switch { throttled, .. } = &mut events[1].kind {
+        *throttled = Some(false);
+    }
+    assert_eq!(causes_of(&slice(Work::Runs, 400), NICE_0, &events), ["unknown - 300", "no-event - 100"]);
 }
 
 /// Catches: an ordinary task that preempts a real-time one.
@@ -444,6 +453,19 @@ fn a_thread_that_is_moved_is_explained_on_each_cpu() {
     assert_eq!(moved(idle), ["migration - 360 CPU 1", "migration - 40 CPU 0"]);
     let busy = switch(-50, (0, RUNNABLE), 20, NICE_0, "cc1");
     assert_eq!(moved(busy), ["migration - 260 CPU 1", "run-queue cc1 100 CPU 1", "migration - 40 CPU 0"]);
+}
+
+/// Catches: the way to another CPU called a quota, where the segment begins after the move and the thread had been preempted there before.
+#[test]
+fn a_segment_that_begins_on_the_way_to_another_cpu_is_the_moves() {
+    let events = [
+        switch(-900, (ME, RUNNABLE), 0, NICE_0, "swapper/0"),
+        event(-60, EventKind::Migrated { tid: ME, from: 1, to: 0 }),
+        switch(30, (0, RUNNABLE), 20, NICE_0, "cc1"),
+        switch(50, (20, RUNNABLE), ME, NICE_0, "me"),
+    ];
+    let causes = causes_of(&slice(Work::Runs, 50), NICE_0, &events);
+    assert_eq!(causes, ["migration - 30", "run-queue cc1 20"]);
 }
 
 /// Catches: a fault that reads the memory from a device called a sleep for something else, and any such sleep called a fault.
