@@ -15,6 +15,8 @@ use stats::Looks;
 
 /// The figures that are tested together, as far as the results have them; and of a stream, which has no round trips.
 const TESTED: [&str; 3] = ["p50", "stdev", "p99.9"];
+/// Quantiles of them, and messages of a repetition without which it has none.
+const QUANTILES: [(&str, &str); 2] = [("p50", "20"), ("p99.9", "10,000")];
 const OF_STREAM: [&str; 3] = ["bits", "working.p50", "working.p99"];
 
 enum Line {
@@ -208,9 +210,9 @@ impl TwoSettings {
                 }
             }
         }
-        let lacks_tail = !self.figures().any(|figure| figure.metric == "p99.9" && !figure.incomplete);
-        if self.has_tail && lacks_tail {
-            out.push("p99.9 is not compared: each repetition needs 10,000 messages (--seconds).".to_owned());
+        let lacks = |word: &str| !self.figures().any(|figure| figure.metric == word && !figure.incomplete);
+        for (word, least) in QUANTILES.into_iter().filter(|(word, _)| self.has_tail && lacks(word)) {
+            out.push(format!("{word} is not compared: each repetition needs {least} messages (--seconds)."));
         }
         let all = self.cells().map(|cell| cell.a.repetitions + cell.a.left_out).max().unwrap_or(0);
         if !self.is_decided() && self.untrusted().is_none() {

@@ -396,3 +396,18 @@ fn what_cannot_be_trusted_decides_nothing() {
         }
     }
 }
+
+/// Catches: a figure of which one repetition has too few messages, and which is left out without a word.
+#[test]
+fn a_figure_that_a_repetition_lacks_is_named() {
+    let mut noise = Chance::new(1);
+    let mut run = RunInput { results: Vec::new(), ..sample::run(&EMPTY) };
+    (1..=8).for_each(|repetition| round(&mut run, repetition, 1.0, &mut noise));
+    let text = |run: &RunInput| {
+        let made = TwoSettings::new(run, ["without", "with x"].map(str::to_owned), 0.05).unwrap();
+        flat(&made.text(100))
+    };
+    assert!(!text(&run).contains("is not compared"), "{}", text(&run));
+    run.results[5].latency.as_mut().unwrap().p50_ns = None;
+    assert!(text(&run).contains("p50 is not compared: each repetition needs 20 messages"), "{}", text(&run));
+}
