@@ -218,13 +218,14 @@ fn without_privileges_the_waits_for_a_cpu_are_named() {
     hog.finish().unwrap();
     let explanation = documents(&output).pop().unwrap()["explanation"].clone();
     let rows = explanation["causes"].as_array().unwrap();
-    let waits = rows.iter().filter(|row| row["class"] == "run-queue").map(|row| row["share"].as_f64().unwrap());
-    let ends: Vec<&str> =
-        rows.iter().filter(|row| row["class"] == "run-queue").map(|row| row["host"].as_str().unwrap()).collect();
-    // Both share the CPU with the thread that takes it.
-    assert!(ends.contains(&"initiator") && ends.contains(&"reflector"), "{explanation}");
-    // The rest is what each message of a busy machine loses to other things.
-    assert!(waits.sum::<f64>() > 0.5 && explanation["late"].as_u64().unwrap() >= 20, "{explanation}");
+    let late = explanation["late"].as_u64().unwrap();
+    assert!(late >= 20, "{explanation}");
+    // Both share the CPU with the thread that takes it. On a busy machine the far end has no room for all waits.
+    for host in ["initiator", "reflector"] {
+        let mut waits = rows.iter().filter(|row| row["class"] == "run-queue" && row["host"] == host);
+        let messages = waits.next().and_then(|row| row["messages"].as_u64()).unwrap_or(0);
+        assert!(messages > late / 5, "{host}: {explanation}");
+    }
     let limits = explanation["limits"].to_string();
     assert!(
         limits.contains("no kernel events")

@@ -6,7 +6,7 @@ use crate::process::Process;
 use crate::support::Folder;
 use std::collections::BTreeSet;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Packet types of RFC 3208, section 8.
 const SPM: &str = "0x00";
@@ -70,16 +70,20 @@ fn decoded(carrier: &str, filter: &str, bytes: &str, options: &[&str], v6: bool)
     let (status, seen) = receiver.finish(LIMIT);
     assert!(status.success(), "{seen}");
     assert_eq!(number(&seen["messages"]), 300, "{seen}");
-    // Packets reach the file in blocks.
-    std::thread::sleep(Duration::from_millis(500));
-    tshark.interrupt();
-    tshark.ended(LIMIT);
-
     let read = |arguments: &[&str]| {
         let mut command = Command::new("tshark");
         command.args(["-n", "-r", &file, "-d", "udp.port==3056,pgm"]).args(arguments);
         String::from_utf8(command.output().unwrap().stdout).unwrap()
     };
+    let least = number(&sent["source"]["odata"]) + number(&sent["source"]["rdata"]);
+    // Packets reach the file in blocks, on a busy machine late: what is not read when the capture ends is left out of the file.
+    let begin = Instant::now();
+    while u64::try_from(read(&["-Y", "pgm"]).lines().count()).unwrap() < least && begin.elapsed() < LIMIT {
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    tshark.interrupt();
+    tshark.ended(LIMIT);
+
     let fields = ["-T", "fields", "-e", "pgm.hdr.type", "-e", "pgm.hdr.cksum.status", "-e", "pgm.bad_checksum"];
     let text = read(&[&fields[..], &["-e", "_ws.malformed", "-e", "frame.number"]].concat());
     let (mut types, mut packets) = (BTreeSet::new(), 0_u64);
@@ -104,8 +108,7 @@ fn decoded(carrier: &str, filter: &str, bytes: &str, options: &[&str], v6: bool)
     for option in options {
         assert!(text.contains(&format!("Option: {option}")), "{carrier}: no option {option}");
     }
-    let told = number(&sent["source"]["odata"]) + number(&sent["source"]["rdata"]);
-    assert!(packets >= told, "{carrier}: {packets} packets of {told}");
+    assert!(packets >= least, "{carrier}: {packets} packets of {least}");
     let family = if v6 { "IPv6" } else { "IPv4" };
     println!("INTEROP windhover to tshark    {carrier:<7} {family} {packets} packets decoded, every checksum good");
 }

@@ -145,8 +145,8 @@ static void groups(pgm_sock_t *sock, int name, const char *words, const char *ad
     }
 }
 
-/* Waits until something can be read, a timer of the library is due, or so long. */
-static void pause_for(pgm_sock_t *sock, uint64_t at_most_ns)
+/* Waits until something can be read, a timer of the library is due, or so long. Returns whether something can be read. */
+static int pause_for(pgm_sock_t *sock, uint64_t at_most_ns)
 {
     struct timeval timer;
     socklen_t bytes = sizeof timer;
@@ -160,7 +160,7 @@ static void pause_for(pgm_sock_t *sock, uint64_t at_most_ns)
     FD_ZERO(&readable);
     pgm_select_info(sock, &readable, NULL, &most);
     struct timespec wait = { (time_t)(at_most_ns / 1000000000u), (long)(at_most_ns % 1000000000u) };
-    pselect(most, &readable, NULL, NULL, &wait, NULL);
+    return pselect(most, &readable, NULL, NULL, &wait, NULL) > 0;
 }
 
 /* What a socket shall be. The library wants groups to join and to send to at every socket, also where it only sends or
