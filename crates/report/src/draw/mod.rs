@@ -3,4 +3,5 @@
 pub(crate) mod chart;
 pub(crate) mod figure;
 pub mod heat;
+pub(crate) mod palette;
 pub(crate) mod plots;

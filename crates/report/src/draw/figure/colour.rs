@@ -1,6 +1,6 @@
 //! Colours of all that is not counts: by name, each theme has its own.
 
-use crate::draw::heat::{Rgb, Theme, rgb};
+use crate::draw::palette::{Rgb, Theme, rgb};
 
 /// Colours of series; more series than that repeat them with dashes.
 pub(crate) const COLOURS: usize = 7;

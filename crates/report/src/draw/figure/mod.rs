@@ -12,7 +12,7 @@ pub use font::Font;
 pub(crate) use font::width;
 pub(crate) use text::{Anchor, Text, broken, fits, words};
 
-use crate::draw::heat::{Rgb, Theme};
+use crate::draw::palette::{Rgb, Theme};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Paint {

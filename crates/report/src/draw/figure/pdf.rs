@@ -1,7 +1,7 @@
 //! Pictures as PDF: one page, vectors, text that can be searched, cells as one image. The same bytes for the same picture.
 
 use super::{Anchor, Colour, Figure, Font, Item, Pixels, Polyline, Style, Text};
-use crate::draw::heat::Theme;
+use crate::draw::palette::Theme;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use pdf_writer::types::{CidFontType, FontFlags, LineJoinStyle, SystemInfo, TextRenderingMode, UnicodeCmap};

@@ -1,7 +1,7 @@
 //! Pictures as PNG: vectors and the outlines of letters by tiny-skia; cells stay a whole number of pixels.
 
 use super::{Anchor, Colour, Figure, Item, Paint, Pixels, Polyline, Style, Text};
-use crate::draw::heat::Rgb;
+use crate::draw::palette::Rgb;
 use png::{BitDepth, ColorType, Encoder, Filter};
 use tiny_skia::{
     ColorU8, FillRule, LineJoin, Path, PathBuilder, Pixmap, PixmapPaint, Point, PremultipliedColorU8, Rect, Shader,

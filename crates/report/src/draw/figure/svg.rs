@@ -1,7 +1,7 @@
 //! Pictures as SVG. Alone every element has its own colours; in a page they are the page's variables, for light, dark and print.
 
 use super::{Anchor, Colour, Figure, Item, Paint, Pixels, Polyline, Style, Text, raster};
-use crate::draw::heat::Theme;
+use crate::draw::palette::Theme;
 use crate::units::escape;
 use base64::Engine as _;
 use std::fmt::Write as _;

@@ -1,9 +1,9 @@
 //! How a map is drawn, and what all pictures of maps share: cells as pixels, axes, the legend.
 
-use super::colour::between;
 use super::{Bin, Grid, Heat, Layout, Map, Mode, Palette, ROWS_PER_OCTAVE, Rgb, Rows, Saturation, Scale, Theme};
 use crate::draw::chart::{Area, Domain, Marks, Ticks, axis_x, axis_y};
 use crate::draw::figure::{Anchor, Colour, Figure, Pixels, Style, Text, words};
+use crate::draw::palette::between;
 use crate::units::{commas, tick};
 
 /// How maps are drawn.

@@ -7,7 +7,6 @@
 //!
 //! Logs are read when a map is asked for, so that a report of long runs does not hold them.
 
-mod colour;
 mod look;
 mod map;
 mod pack;
@@ -20,8 +19,7 @@ mod table;
 mod ticks;
 mod titles;
 
-pub(crate) use colour::rgb;
-pub use colour::{Diverging, Legend, Mode, Palette, Rgb, Saturation, Scale, Theme};
+pub use super::palette::{Diverging, Legend, Mode, Palette, Rgb, Saturation, Scale, Theme};
 pub use look::Look;
 pub(crate) use map::marginal;
 pub use map::{Column, Grid, Heat, Map, StatisticLine, Strip};

@@ -1,12 +1,12 @@
 //! One map as a picture: cells, overflow rows, the lane of lost messages, quantiles as lines, the worst messages marked,
 //! events above, the marginal distribution at the right, and the legend.
 
-use super::colour::{between, rgb};
 use super::look::{Common, Look, cell_words, facts, framed, head, latency_axis, legend, length, lost_lane, time_axis};
 use super::ticks::{is_tick, ticks};
 use super::{Bin, Layout, Map, Rows, Theme, Titles, marginal};
 use crate::draw::chart::Area;
 use crate::draw::figure::{Anchor, Colour, Figure, Pixels, Polyline, Style, Text, words};
+use crate::draw::palette::{between, rgb};
 use crate::units::{commas, counted, span};
 
 const LEFT: f64 = 84.0;
