@@ -2,6 +2,7 @@
 
 use crate::layout::{Columns, Grid, paragraph};
 use crate::parts::Part;
+use crate::say::answer::late::shares;
 use crate::units::{capital, commas, counted, each_once, percent, plain, span, three_digits, us, us_or_dash};
 use digest::CellInfo;
 use digest::causes::by_class;
@@ -43,7 +44,7 @@ pub(crate) fn of_cells(cells: &[CellInfo], hints: Hints) -> Vec<(String, Grid)> 
         let grid = table(explanation, FEW, hints);
         let more = match explanation.causes.len().saturating_sub(FEW) {
             0 => String::new(),
-            more => format!("; {} below these: windhover explain", counted(more, "more cause")),
+            more => format!("; {} below these: windhover explain RUN", counted(more, "more cause")),
         };
         (!grid.rows.is_empty()).then(|| (title(&lead, explanation) + &more, grid))
     };
@@ -71,14 +72,17 @@ fn size(result: &ResultDocument) -> String {
     result.size().map(|size| format!(", {size} B")).unwrap_or_default()
 }
 
-/// `Why late: 152 of 15,000 messages took longer than RTT 708 µs; of the 34 ms that they lost 96.1 % has a cause`.
+/// `Why late: 74 % of the time lost is run-queue behind cc1. 152 of 15,000 messages took longer than RTT 708 µs; of the 34 ms that
+/// they lost 96.1 % has a cause`.
 pub(crate) fn title(of: &str, explanation: &Explanation) -> String {
     let lost_ns: u64 = explanation.causes.iter().map(|blame| blame.lost_ns).sum();
     if explanation.messages == 0 {
         return format!("Why late{of}: nothing was recorded");
     }
+    let shares = shares(explanation);
+    let shares = if shares.is_empty() { shares } else { shares + ". " };
     let counted = format!(
-        "Why late{of}: {} of {} {} took longer than {} {}",
+        "Why late{of}: {shares}{} of {} {} took longer than {} {}",
         commas(explanation.late),
         commas(explanation.messages),
         samples(explanation),
@@ -134,7 +138,7 @@ pub(crate) fn sentences(explanation: &Explanation) -> Vec<String> {
     if let (Some(with), Some(before)) = (explanation.p50_ns, explanation.p50_before_ns.filter(|ns| *ns > 0)) {
         let ratio = with as f64 / before as f64;
         let cost = format!(
-            "With the recorder {} {}: its median is {ratio:.2} times that without",
+            "In the explained pass {} {}: its median is {ratio:.2} times that of the measured one",
             explanation.kind.title(),
             quantiles.join(", ")
         );

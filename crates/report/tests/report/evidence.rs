@@ -105,7 +105,7 @@ fn claims(made: &Comparisons) -> bool {
     figures(made).any(|figure| matches!(figure.outcome, Outcome::Higher | Outcome::Lower))
 }
 
-fn flat(text: &str) -> String {
+pub(crate) fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
