@@ -12,7 +12,7 @@ const PREPARE_NS: u64 = 1_000_000_000;
 /// What a cell that ends by count alone is taken for, in ns.
 const COUNTED_NS: u64 = 1_000_000_000;
 
-/// How long a cell takes at most by its spec: warm-up and measuring time, in ns.
+/// How long a cell takes at most by its spec: warm-up and measuring time of each of its passes, in ns.
 pub fn cell_ns(cell: &Cell) -> u64 {
     let spec = &cell.spec;
     let rate = spec.pace().and_then(|pace| pace.rates_pps.first());
@@ -25,7 +25,8 @@ pub fn cell_ns(cell: &Cell) -> u64 {
         }
         None => COUNTED_NS,
     };
-    measuring + u64::from(spec.warmup.time_ms) * 1_000_000
+    let passes = if spec.explain.is_some() { 2 } else { 1 };
+    (measuring + u64::from(spec.warmup.time_ms) * 1_000_000).saturating_mul(passes)
 }
 
 /// What a whole plan takes, in ns, before anything was measured.
@@ -89,16 +90,16 @@ impl Estimate {
 mod tests {
     use super::*;
 
-    fn plan() -> Plan {
-        let text = "name = \"t\"\nrepetitions = 2\n[lab]\nkind = \"loopback\"\n[roles]\ninitiator = \"a\"\nreflectors = \
+    const PLAN: &str = "name = \"t\"\nrepetitions = 2\n[lab]\nkind = \"loopback\"\n[roles]\ninitiator = \"a\"\nreflectors = \
                     [\"b\"]\n[measure]\nseconds = 2.0\nwarmup_ms = 500\n[[grid]]\nload = [\"none\", \"cpu\"]\n";
-        Plan::parse("t", text).unwrap()
-    }
 
     #[test]
     fn lengths_add_up_and_overhead_is_learnt() {
-        let plan = plan();
+        let plan = Plan::parse("t", PLAN).unwrap();
         assert_eq!(plan_ns(&plan).unwrap(), 2 * (2 * 2_500_000_000 + OVERHEAD_NS + LOADED_OVERHEAD_NS));
+        let explained = PLAN.replace("warmup_ms", "explain = true\nwarmup_ms");
+        let explained = Plan::parse("t", &explained).unwrap();
+        assert_eq!(plan_ns(&explained).unwrap(), plan_ns(&plan).unwrap() + 4 * 2_500_000_000, "a second pass");
         let steps = crate::plan_order(&plan, 1).unwrap();
         let quiet = steps.iter().find(|step| step.cell.load.is_none()).unwrap().clone();
         let mut estimate = Estimate::default();
