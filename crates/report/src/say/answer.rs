@@ -188,8 +188,8 @@ fn measured(Screen { facts, shown, labels }: &Screen<'_>) -> String {
     });
     let unnamed = labels.unnamed(shown);
     let unnamed = if unnamed.is_empty() { String::new() } else { format!("; {} unless named", list(&unnamed)) };
-    let more = document.cells.len() - shown.len();
-    let more = if more > 0 { format!("; {more} more below") } else { String::new() };
+    let all = document.cells.len();
+    let more = if all > shown.len() { format!("; {} of {all} cells", shown.len()) } else { String::new() };
     let (results, steps) =
         document.runs.iter().fold((0, 0), |(results, steps), run| (results + run.results, steps + run.steps));
     let partly = if results < steps { format!("; {results} of {steps} measurements done") } else { String::new() };
