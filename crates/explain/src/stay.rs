@@ -178,6 +178,11 @@ impl Stay {
         self.threads[1]
     }
 
+    /// The threads of its end: the one that sends, and the one that receives.
+    pub fn threads(&self) -> [i32; 2] {
+        self.threads
+    }
+
     /// How long it was away, in ns: between the driver and the stack, at the near end.
     pub fn away_ns(&self) -> Option<u64> {
         let left = self.at(Stage::Sent).or(self.at(Stage::Queued))?;

@@ -1,16 +1,17 @@
 //! Why messages are late: a recorder around a pass, and a thread beside it that explains each late message soon after it is over.
 
 use crate::PassObserver;
-use crate::far::{FAR_QUANTILE, MOST_SENT, checked};
+use crate::far::{FAR_QUANTILE, MOST_SENT, checked, far_end, far_windows};
 use crate::only_recording::OnlyRecording;
 use crate::thread_times::{self, ThreadTimes, ThreadWatch};
-use crate::windows::WorstWindows;
+use crate::windows::{MOST_EVENTS, WorstWindows};
 use explain::blame::TRACER;
 use explain::{Explained, Side, Stay, Timeline, Usual, explain_stay, join};
 use model::result::Outlier;
 use model::worker::Measured;
 use model::{
-    Cause, EndSpec, ExplainOver, ExplainedStay, Explanation, FarStays, LatencyKind, PathSegment, Policy, Receive,
+    Cause, EndSpec, EventWindow, ExplainOver, ExplainedStay, Explanation, FarStays, LatencyKind, PathSegment, Policy,
+    Receive,
 };
 use net::{CallObserver, ObservedCalls};
 use nix::sys::socket::{SockaddrStorage, getsockname};
@@ -361,14 +362,14 @@ impl Collecting {
             let events = recorder.events(cpu, from_ns, to_ns, thread);
             Timeline { known_from_ns, ..Timeline::new(&events, from_ns, to_ns) }
         });
-        if self.side != Side::Far {
-            self.windows.offer(stay, ns, |cpu, from_ns, to_ns| recorder.events(cpu, from_ns, to_ns, 0));
-        }
         // How long a message waited for a thread that polls is known only now.
         let way = |cause: &&Cause| cause.segment == PathSegment::WireOut;
         let waited_ns = || explained.causes.iter().filter(way).map(|cause| cause.ns).sum::<u64>();
         let is_idle = stay.is_polled() && self.side == Side::Far;
         let ns = if is_idle { explained.ns.saturating_add(waited_ns()) } else { ns };
+        if !self.is_other {
+            self.windows.offer(stay, ns, |cpu, from_ns, to_ns| recorder.events(cpu, from_ns, to_ns, 0));
+        }
         if let Some((shortest_ns, seq)) = shortest {
             self.dropped += 1;
             if shortest_ns >= ns {
@@ -505,7 +506,6 @@ fn explain_pass(
     explanation.over_ns = late.threshold_ns(&usual);
     // The threshold was lower where little was known.
     stays.retain(|(_, stay)| stay.ns > explanation.over_ns);
-    result.windows = windows.finish(NEAR);
     explanation.limits = limits;
     let far = far_end(explanation, far);
     if dropped > 0 {
@@ -514,6 +514,11 @@ fn explain_pass(
     // Where it has only the times of its threads, nothing is known of single messages there.
     let far = far.filter(|far| far.usual_ns > 0);
     let same_clock = far.is_some_and(thread_times::has_same_clock);
+    result.windows = windows.finish(NEAR, MOST_EVENTS, true);
+    result.windows.extend(far.into_iter().flat_map(|far| far_windows(far, &stays, same_clock)));
+    // Both ends of a message, one after the other.
+    let rank = |window: &EventWindow| stays.iter().position(|(_, stay)| stay.seq == window.seq).unwrap_or(usize::MAX);
+    result.windows.sort_by_cached_key(rank);
     let late: Vec<Explained> = stays.into_iter().map(|(_, near)| join(near, &usual, far, same_clock)).collect();
     explanation.late = u64::try_from(late.len()).unwrap_or(u64::MAX) + dropped;
     summarize(explanation, &late, usual.stays());
@@ -542,35 +547,6 @@ fn explain_by_times(
     (explanation.over_ns, explanation.late) = (over_ns, late.len() as u64);
     summarize(explanation, &late, &all);
     store(late, explanation, result, further);
-}
-
-/// The far end, if it explained its part; what it could not becomes a limit. Of several it is not known which one a message went to.
-fn far_end<'a>(explanation: &mut Explanation, far: &'a [FarStays]) -> Option<&'a FarStays> {
-    for one in far {
-        match &one.refused {
-            None => {
-                for limit in &one.limits {
-                    match explanation.limits.iter_mut().find(|near| *near == limit && far.len() == 1) {
-                        Some(near) => *near = format!("at both ends: {limit}"),
-                        None => explanation.limits.push(format!("at the far end: {limit}")),
-                    }
-                }
-            }
-            Some(why) => explanation.limits.push(format!("the far end explains nothing: {why}")),
-        }
-    }
-    match far {
-        [only] => Some(only).filter(|far| far.refused.is_none()),
-        [] if explanation.kind == LatencyKind::WakeUp => None,
-        [] => {
-            explanation.limits.push("the far end explains nothing".to_owned());
-            None
-        }
-        _ => {
-            explanation.limits.push("what several far ends explain is not joined with single messages".to_owned());
-            None
-        }
-    }
 }
 
 /// Keeps the worst late messages.

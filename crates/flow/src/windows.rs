@@ -7,13 +7,16 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// As many as the worst messages that a cell keeps one by one.
-const MOST_WINDOWS: usize = 20;
+pub(crate) const MOST_WINDOWS: usize = 20;
 /// Most events of a window, the last ones, 3 ms of two busy CPUs: 48 B each in memory, about 130 B in a file.
-const MOST_EVENTS: usize = 1_000;
+pub(crate) const MOST_EVENTS: usize = 1_000;
 /// A window begins so long before its message, and ends so long after it.
 const MARGIN_NS: u64 = 200_000;
 
-const STAGES: [(Stage, &str); 7] = [
+/// Where the owner of a host does not allow names.
+pub(crate) const OTHER_PROGRAM: &str = "another program";
+
+pub(crate) const STAGES: [(Stage, &str); 7] = [
     (Stage::Send, "send"),
     (Stage::Queued, "queued"),
     (Stage::Sent, "sent"),
@@ -23,14 +26,14 @@ const STAGES: [(Stage, &str); 7] = [
     (Stage::Returned, "returned"),
 ];
 
-/// The worst messages so far by round trip and number, with how many events found no room, and the others as they were recorded.
+/// The worst messages so far by time and number, with how many events found no room, and the others as they were recorded.
 #[derive(Default)]
 pub(crate) struct WorstWindows(BTreeMap<(u64, u64), (Stay, usize, Vec<Event>)>);
 
 impl WorstWindows {
     /// Keeps a message's events if it is among the worst so far. `events` gives those of a CPU between two times.
-    pub(crate) fn offer(&mut self, stay: &Stay, rtt_ns: u64, events: impl Fn(u16, u64, u64) -> Vec<Event>) {
-        let key = (rtt_ns, stay.seq);
+    pub(crate) fn offer(&mut self, stay: &Stay, ns: u64, events: impl Fn(u16, u64, u64) -> Vec<Event>) {
+        let key = (ns, stay.seq);
         if self.0.len() >= MOST_WINDOWS && self.0.first_key_value().is_some_and(|(least, _)| key <= *least) {
             return;
         }
@@ -49,15 +52,41 @@ impl WorstWindows {
         }
     }
 
-    /// The windows, that of the worst message first.
-    pub(crate) fn finish(self, host: &str) -> Vec<EventWindow> {
-        self.0.into_values().rev().map(|(stay, left_out, events)| window(&stay, left_out, &events, host)).collect()
+    /// The windows, that of the worst message first, each with so many events at most, and without `names` only with those of the
+    /// message's own threads.
+    pub(crate) fn finish(self, host: &str, most_events: usize, names: bool) -> Vec<EventWindow> {
+        let window = |(stay, left_out, events): (Stay, usize, Vec<Event>)| {
+            let (more, events) = events.split_at(events.len().saturating_sub(most_events));
+            let mut window = window(&stay, left_out + more.len(), events, host);
+            if !names {
+                window.events.iter_mut().for_each(|event| withhold(event, stay.threads()));
+            }
+            window
+        };
+        self.0.into_values().rev().map(window).collect()
     }
 }
 
+/// From its first stage, with what a packet waited before the far end received it.
 fn times(stay: &Stay) -> (u64, u64) {
-    let sent_ns = stay.at(Stage::Send).map_or(0, |stamp| stamp.at_ns);
-    (sent_ns.saturating_sub(MARGIN_NS), stay.end_ns().saturating_add(MARGIN_NS))
+    let first_ns = STAGES.iter().filter_map(|(stage, _)| stay.at(*stage)).map(|stamp| stamp.at_ns).min().unwrap_or(0);
+    let received = stay.at(Stage::Received).filter(|_| !stay.is_polled());
+    let arrived_ns = received.map_or(first_ns, |stamp| stamp.at_ns.saturating_sub(stay.deferral_ns()));
+    (first_ns.min(arrived_ns).saturating_sub(MARGIN_NS), stay.end_ns().saturating_add(MARGIN_NS))
+}
+
+/// Leaves out names and ids of programs other than the message's threads, as causes do. The idle task is none.
+fn withhold(event: &mut KernelEvent, own: [i32; 2]) {
+    let is_other = |pid: i64| pid != 0 && !own.map(i64::from).contains(&pid);
+    if event.pid.is_some_and(|pid| is_other(pid.into())) {
+        event.pid = None;
+        if !event.name.is_empty() {
+            OTHER_PROGRAM.clone_into(&mut event.name);
+        }
+    }
+    let is_withheld =
+        |name: &str, value: &Value| ["prev_pid", "by"].contains(&name) && value.as_i64().is_none_or(is_other);
+    event.fields.retain(|name, value| !is_withheld(name, value));
 }
 
 /// A CPU's events between two times, and the last switch before them.
@@ -91,6 +120,7 @@ fn window(stay: &Stay, left_out: usize, events: &[Event], host: &str) -> EventWi
         end_ns,
         sent_ns: stay.at(Stage::Send).map_or(0, |stamp| stamp.at_ns),
         left_out: left_out as u64,
+        placed: None,
         events,
     }
 }
@@ -174,7 +204,7 @@ mod tests {
         let before = reads.get();
         (40..90).for_each(|seq| offer(seq, 5_000));
         assert_eq!(reads.get(), before, "a message that is not kept is read");
-        let kept: Vec<u64> = worst.finish("initiator").iter().map(|window| window.seq).collect();
+        let kept: Vec<u64> = worst.finish("initiator", MOST_EVENTS, true).iter().map(|window| window.seq).collect();
         assert_eq!(kept, (11..=30).rev().collect::<Vec<_>>());
     }
 
@@ -192,7 +222,7 @@ mod tests {
             let times = [1, 2, 9_900_000, 10_300_001];
             times.map(|at_ns| switch(at_ns, cpu, 9)).into_iter().chain([begun]).collect()
         });
-        let window = worst.finish("initiator").remove(0);
+        let window = worst.finish("initiator", MOST_EVENTS, true).remove(0);
         let of_cpu = |cpu: u16| window.events.iter().filter(move |event| event.cpu == cpu && event.event != "message");
         for cpu in [0, 1] {
             let at: Vec<u64> = of_cpu(cpu).map(|event| event.at_ns).collect();
@@ -215,7 +245,7 @@ mod tests {
             let of = if cpu == 0 { many } else { 0 };
             (0..of).map(|at| switch(start_ns + at, cpu, 9)).collect()
         });
-        let window = worst.finish("initiator").remove(0);
+        let window = worst.finish("initiator", MOST_EVENTS, true).remove(0);
         assert_eq!((window.left_out, window.events.len()), (MOST_EVENTS as u64, MOST_EVENTS + 3));
         assert_eq!(window.start_ns, 9_800_000 + MOST_EVENTS as u64);
     }

@@ -247,6 +247,9 @@ pub struct FarStays {
     pub usual_ns: u64,
     /// The messages with the longest stays, each with its causes; of the others there is nothing to tell.
     pub stays: Vec<ExplainedStay>,
+    /// The kernel's events around a few of them, those with the longest stays first, in ns of that machine's CLOCK_MONOTONIC.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<crate::EventWindow>,
     /// The longest stay that was not sent, with the wait of the packet before it, in ns; 0: all were sent.
     pub left_out_ns: u64,
     /// Why it explains nothing.

@@ -87,7 +87,7 @@ pub use stream::{Direction, StreamSpec};
 pub use usage::{Counters, EndUsage};
 pub use verdict::{Finding, FindingId, Verdict};
 pub use wake::{WakeReport, WakeSpec, WakeThread};
-pub use window::{EventWindow, KernelEvent};
+pub use window::{EventWindow, KernelEvent, Placed};
 pub use worker::{WorkerEvent, WorkerSpec};
 
 /// Format number of every document that this version writes.

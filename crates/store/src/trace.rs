@@ -23,15 +23,25 @@ const THREADS: usize = 100_000;
 const MESSAGE_THREAD: usize = THREADS - 1;
 
 /// Trace events (the JSON object of the Trace Event Format). Each end of a message is a process with a thread for each CPU, and
-/// one for the message's segments. Times count from the start of each window.
+/// one for the message's segments. Times count from the start of a message's first window.
 pub fn chrome_trace(messages: &[TracedMessage<'_>]) -> String {
     let mut trace = ChromeTrace::default();
+    let mut origins: BTreeMap<(&str, u64), u64> = BTreeMap::new();
+    for TracedMessage { title, window, .. } in messages {
+        let first_ns = origins.entry((title.as_str(), window.seq)).or_insert(u64::MAX);
+        *first_ns = window.start_ns.min(*first_ns);
+    }
+    let mut drawn = BTreeSet::new();
     for TracedMessage { title, window, message } in messages {
         let process = |host: &str| format!("{host}, message {} of {title}", window.seq);
-        trace.window(window, &process(&window.host));
+        let key = (title.as_str(), window.seq);
+        let origin_ns = origins.get(&key).copied().unwrap_or(window.start_ns);
+        trace.window(window, &process(&window.host), origin_ns);
+        // Each end has a window.
+        let message = message.filter(|_| drawn.insert(key));
         for (host, slice) in message.iter().flat_map(|message| segments(message, window.sent_ns)) {
             let thread = trace.thread(&process(host), MESSAGE_THREAD, format!("message {}", window.seq));
-            trace.slice(thread, window.start_ns, slice);
+            trace.slice(thread, origin_ns, slice);
         }
     }
     let named = |what: &str, pid: usize, tid: usize, name: &String| json!({ "ph": "M", "name": what, "pid": pid, "tid": tid, "args": { "name": name } });
@@ -78,20 +88,21 @@ impl ChromeTrace {
         );
     }
 
-    fn window(&mut self, window: &EventWindow, process: &str) {
+    fn window(&mut self, window: &EventWindow, process: &str, origin_ns: u64) {
         let cpus: BTreeSet<u16> = window.events.iter().map(|event| event.cpu).collect();
         for cpu in cpus {
             let events: Vec<&KernelEvent> = window.events.iter().filter(|event| event.cpu == cpu).collect();
-            let (pid, tid) = self.thread(process, cpu.into(), format!("CPU {cpu}"));
+            let bound = window.placed.map(|placed| format!(", ± {} µs", us(placed.within_ns))).unwrap_or_default();
+            let (pid, tid) = self.thread(process, cpu.into(), format!("CPU {cpu}{bound}"));
             for slice in nested(slices(window, &events)) {
-                self.slice((pid, tid), window.start_ns, slice);
+                self.slice((pid, tid), origin_ns, slice);
             }
             // Each switch accounts run time, too.
             let is_slice = |event: &KernelEvent| {
                 event.ns.is_some() || [SWITCH, "sched_stat_runtime"].contains(&event.event.as_str())
             };
             for event in events.iter().filter(|event| !is_slice(event) && event.at_ns >= window.start_ns) {
-                let ts = us(event.at_ns - window.start_ns);
+                let ts = us(event.at_ns.saturating_sub(origin_ns));
                 self.events.push(json!({
                     "ph": "i", "s": "t", "name": label(event), "cat": "event", "ts": ts, "pid": pid, "tid": tid, "args": args(event)
                 }));
@@ -169,12 +180,18 @@ fn segments(message: &Outlier, sent_ns: u64) -> Vec<(&str, Slice)> {
     parts
 }
 
-/// Text as trace-cmd prints a `trace.dat`: task, CPU, time in s of CLOCK_MONOTONIC, event and fields; intervals at both ends.
+/// Text as trace-cmd prints a `trace.dat`: task, CPU, time in s of the initiator's CLOCK_MONOTONIC, event and fields; intervals at both
+/// ends.
 pub fn trace_text(messages: &[TracedMessage<'_>]) -> String {
     let mut out = String::new();
     for TracedMessage { title, window, .. } in messages {
-        let _ =
-            writeln!(out, "# {}, message {} of {title}, {} events left out", window.host, window.seq, window.left_out);
+        let placed = |placed: model::Placed| {
+            let (moved, within) = (placed.moved_ns, us(placed.within_ns));
+            format!(", times moved by {moved} ns onto the initiator's clock, ± {within} µs")
+        };
+        let placed = window.placed.map(placed).unwrap_or_default();
+        let (host, seq, left_out) = (&window.host, window.seq, window.left_out);
+        let _ = writeln!(out, "# {host}, message {seq} of {title}, {left_out} events left out{placed}");
         let mut lines: Vec<(u64, &str, &KernelEvent)> = Vec::new();
         for event in &window.events {
             lines.push((event.at_ns, if event.ns.is_some() { "_entry" } else { "" }, event));
@@ -192,7 +209,7 @@ pub fn trace_text(messages: &[TracedMessage<'_>]) -> String {
             }
             if event.event == SWITCH {
                 let name = if event.pid == Some(0) { "<idle>" } else { &event.name };
-                running.insert(event.cpu, format!("{name}-{}", event.pid.unwrap_or(0)));
+                running.insert(event.cpu, event.pid.map_or_else(|| name.to_owned(), |pid| format!("{name}-{pid}")));
             }
         }
     }

@@ -123,6 +123,38 @@ fn a_window_becomes_text() {
     assert_eq!(text.lines().collect::<Vec<_>>(), expected, "{text}");
 }
 
+/// Catches: ends of a message that have origins of their own, segments drawn twice, a clock that is placed and not marked, a program
+/// without an id that is shown as the idle task.
+#[test]
+fn both_ends_of_a_message_have_one_line_of_time() {
+    let (near, mut far) = (window(), window());
+    far.host = "reflector".to_owned();
+    (far.start_ns, far.end_ns) = (near.start_ns + 5_000, near.end_ns);
+    far.events.drain(1..6);
+    far.placed = Some(model::Placed { moved_ns: -7, within_ns: 1_500 });
+    (far.events[1].name, far.events[1].pid) = ("another program".to_owned(), None);
+    let message = message();
+    let both = [&near, &far].map(|window| TracedMessage { title: "cell".to_owned(), window, message: Some(&message) });
+    let trace: Value = serde_json::from_str(&chrome_trace(&both)).unwrap();
+    let slices = shown(trace["traceEvents"].as_array().unwrap(), "X");
+    let of_far: Vec<&str> = slices.iter().filter_map(|slice| slice.strip_prefix("reflector ")).collect();
+    let expected = [
+        "message 4711: far-send 15-17",
+        "CPU 1, ± 1.5 µs: measure 5-40",
+        "CPU 1, ± 1.5 µs: another program 40-60",
+        "CPU 1, ± 1.5 µs: measure 60-100",
+        "CPU 1, ± 1.5 µs: local_timer 95-100",
+    ];
+    assert_eq!(of_far, expected, "{slices:?}");
+    assert_eq!(slices.iter().filter(|slice| slice.contains("near-send")).count(), 1, "{slices:?}");
+    let text = trace_text(&both);
+    let head = "# reflector, message 4711 of cell, 0 events left out, times moved by -7 ns onto the initiator's clock, ± 1.5 µs";
+    assert!(
+        text.contains(head) && text.contains("       another program [001]      1.000060000: sched_switch:"),
+        "{text}"
+    );
+}
+
 /// Catches: sums and differences of a damaged file that overflow.
 #[test]
 fn senseless_times_are_exported() {

@@ -10,6 +10,7 @@ use model::text::visible;
 use model::{Explanation, ResultDocument};
 use report::ReportError;
 use report::charts;
+use std::collections::BTreeSet;
 use std::path::Path;
 use store::TracedMessage;
 
@@ -135,6 +136,7 @@ fn export(
         );
     }
     write_file("--export", file, visible(&form(&messages)).as_bytes(), arguments.force)?;
-    output.note(format_args!("export: {}, {}", file.display(), model::text::counted(messages.len() as u64, "message")));
+    let several: BTreeSet<(&str, u64)> = messages.iter().map(|one| (one.title.as_str(), one.window.seq)).collect();
+    output.note(format_args!("export: {}, {}", file.display(), model::text::counted(several.len() as u64, "message")));
     Ok(0)
 }
