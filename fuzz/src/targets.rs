@@ -291,10 +291,43 @@ pub fn sockperf(bytes: &[u8]) {
     let _ = bytes.chunks(11).try_for_each(|part| incoming.take(part, check));
 }
 
-/// Frames of an exchange, as datagrams of 100 bytes to one subscriber: what is read is written again, and all are counted.
+/// Frames of an exchange, as datagrams of 100 bytes to one subscriber: what is read is written again, and all are counted. The same
+/// bytes as those of a connection: chunks do not matter, and the frames are written to a connection again.
 pub fn exchange_frame(bytes: &[u8]) {
     use exchange::Framing::{Native, Raw, Sdn};
     [Native, Sdn, Raw].into_iter().for_each(|framing| exchange_frames(framing, bytes));
+    let frames = exchange_split(bytes, 100_000);
+    assert_eq!(frames, exchange_split(bytes, 7));
+    let mut queue = exchange::FrameQueue::new(1448);
+    let mut written = Vec::new();
+    for frame in &frames {
+        [Native, Sdn, Raw].into_iter().for_each(|framing| drop(framing.decode(frame)));
+        assert!(queue.push(frame));
+        written.extend_from_slice(queue.unsent());
+        queue.sent(usize::MAX);
+    }
+    assert!(bytes.starts_with(&written) && queue.replaced == 0 && queue.clear() == 0);
+}
+
+/// The frames of a stream that arrives in chunks.
+fn exchange_split(bytes: &[u8], chunk: usize) -> Vec<Vec<u8>> {
+    let mut splitter = exchange::FrameSplitter::new(1..=1448);
+    let (mut frames, mut left) = (Vec::new(), bytes);
+    while !left.is_empty() {
+        let room = splitter.room();
+        let count = room.len().min(chunk).min(left.len());
+        assert!(count > 0);
+        room[..count].copy_from_slice(&left[..count]);
+        splitter.arrived(count);
+        left = &left[count..];
+        while let Some(frame) = match splitter.take() {
+            Ok(frame) => frame,
+            Err(_) => return frames,
+        } {
+            frames.push(frame.to_vec());
+        }
+    }
+    frames
 }
 
 fn exchange_frames(framing: exchange::Framing, bytes: &[u8]) {

@@ -11,6 +11,7 @@
 mod budget;
 mod crc;
 mod cycle;
+mod delimited;
 mod file;
 mod frame;
 mod monitor;
@@ -22,6 +23,7 @@ mod window;
 pub use budget::{Budget, NodeBudget, TopicBudget};
 pub use crc::crc32c;
 pub use cycle::{Cycle, Overrun};
+pub use delimited::{FrameQueue, FrameSplitter, LENGTH_BYTES};
 pub use file::{ClockClaim, ExchangeFile, FileError, Node, Publication, Source};
 pub use frame::{FrameError, Framing, HEADER_BYTES, Header};
 pub use monitor::{Arrival, Counters, FirstMiss, Monitor, MonitorConfig, Outcome};
