@@ -3,7 +3,7 @@
 use crate::image::{ImageReader, ImageSpec, ImageWriter, Sample, image_path};
 use crate::node::{publisher, receivers};
 use crate::publisher::Publisher;
-use crate::receiver::Receiver;
+use crate::receiver::{Receive as _, Receiver};
 use crate::report::Spread;
 use crate::{ImageError, NodeError};
 use exchange::{ExchangeFile, Topic};

@@ -12,9 +12,11 @@ mod node;
 mod publisher;
 mod receiver;
 mod report;
+mod sender;
+mod tcp;
 
 pub use bench::{BenchFigures, bench};
 pub use error::{ImageError, NodeError};
 pub use image::{Busy, ImageReader, ImageSpec, ImageWriter, Sample, image_path, images};
 pub use node::Node;
-pub use report::{Address, NodeReport, Published, Rejects, Spread, Subscribed};
+pub use report::{Address, Connection, NodeReport, Published, Rejects, Spread, Subscribed};

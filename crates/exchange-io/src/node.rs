@@ -3,9 +3,11 @@
 use crate::NodeError;
 use crate::image::{ImageReader, ImageSpec, ImageWriter, image_path};
 use crate::publisher::Publisher;
-use crate::receiver::{Received, Receiver, Subscription};
+use crate::receiver::{Receive, Received, Receiver, Subscription};
 use crate::report::{Address, NodeReport, Published, Rejects};
-use exchange::{Cycle, ExchangeFile, Header, Monitor, MonitorConfig, Publication, Quality, Source, Topic};
+use crate::sender::Sender;
+use crate::tcp::{TcpSender, tcp_receivers};
+use exchange::{Cycle, ExchangeFile, Header, Monitor, MonitorConfig, Publication, Quality, Source, Topic, Transport};
 use model::Policy;
 use net::group::{Carrier, GroupOptions, GroupSocket, ReceiveBatch, SendBatch};
 use net::{NetError, PathError};
@@ -37,7 +39,7 @@ pub struct Node {
     stop_publishing: Arc<AtomicBool>,
     stop_receiving: Arc<AtomicBool>,
     publishing: Vec<(String, Thread<Published>)>,
-    receiving: Vec<(SocketAddr, Thread<Received>)>,
+    receiving: Vec<(Transport, SocketAddr, Thread<Received>)>,
 }
 
 impl Drop for Node {
@@ -51,6 +53,7 @@ impl Node {
     /// Opens everything and starts the threads. Errors: an address, image, policy or CPU that cannot be had; nothing runs then.
     pub fn start(file: &ExchangeFile, node: &exchange::Node) -> Result<Self, NodeError> {
         let receivers = receivers(file, node)?;
+        let tcp_receivers = tcp_receivers(file, node)?;
         let mut publishers = Vec::new();
         for publication in &node.publish {
             let Some(topic) = file.topic(&publication.topic) else { continue };
@@ -66,11 +69,8 @@ impl Node {
             publishing: Vec::new(),
             receiving: Vec::new(),
         };
-        for (address, receiver) in receivers {
-            let stop = Arc::clone(&running.stop_receiving);
-            let thread = running.spawn(node.policy, node.cpu, move || receiver.run(&stop))?;
-            running.receiving.push((address, thread));
-        }
+        running.receive(node, Transport::Udp, receivers)?;
+        running.receive(node, Transport::Tcp, tcp_receivers)?;
         let first_ns = clock::monotonic_ns() + HEAD_START_NS;
         let common_ns = clock::realtime_ns().saturating_sub(clock::monotonic_ns());
         for (publication, publisher) in publishers {
@@ -82,6 +82,20 @@ impl Node {
             running.publishing.push((what, thread));
         }
         Ok(running)
+    }
+
+    fn receive(
+        &mut self,
+        node: &exchange::Node,
+        transport: Transport,
+        receivers: Vec<(SocketAddr, impl Receive + Send + 'static)>,
+    ) -> Result<(), NodeError> {
+        for (address, receiver) in receivers {
+            let stop = Arc::clone(&self.stop_receiving);
+            let thread = self.spawn(node.policy, node.cpu, move || receiver.run(&stop))?;
+            self.receiving.push((transport, address, thread));
+        }
+        Ok(())
     }
 
     /// Starts a thread and waits until it has its policy and CPU.
@@ -115,7 +129,7 @@ impl Node {
     /// Whether a thread ended by itself: [`Node::finish`] says why.
     pub fn has_ended(&self) -> bool {
         self.publishing.iter().any(|(_, thread)| thread.is_finished())
-            || self.receiving.iter().any(|(_, thread)| thread.is_finished())
+            || self.receiving.iter().any(|(_, _, thread)| thread.is_finished())
     }
 
     /// Asks the publishers to send their last frames and end.
@@ -141,10 +155,11 @@ impl Node {
             report.published.push(self.joined(what, thread)?);
         }
         self.stop_receiving.store(true, Ordering::Relaxed);
-        for (address, thread) in std::mem::take(&mut self.receiving) {
-            let Received { subscribed, rejects } = self.joined(format!("{address} cannot be received"), thread)?;
+        for (transport, address, thread) in std::mem::take(&mut self.receiving) {
+            let received = self.joined(format!("{address} cannot be received"), thread)?;
+            let Received { subscribed, rejects, connections } = received;
             report.subscribed.extend(subscribed);
-            report.addresses.push(Address { address, rejects });
+            report.addresses.push(Address { address, transport, connections, rejects });
         }
         Ok(report)
     }
@@ -181,9 +196,9 @@ pub(crate) fn publisher(
     topic: &Topic,
 ) -> Result<Publisher, NodeError> {
     let socket = group_options(node.address, 0).and_then(|options| GroupSocket::own(&options, false));
+    // Over TCP it only shows that the address is there.
     let socket = socket.map_err(|cause| NodeError::Net { node: node.name.clone(), cause })?;
-    let targets: Vec<_> = file.targets(topic).into_iter().map(|to| socket.target_at(to)).collect();
-    let batch = SendBatch::new(&socket, targets.len().max(1), topic.framing.header_bytes() + topic.bytes());
+    let targets = file.targets(topic);
     let input = match publication.source {
         Source::Pattern => None,
         Source::Image => Some(ImageReader::open(&image_path(&node.name, &topic.name, true), Some(topic.layout()))?),
@@ -202,21 +217,34 @@ pub(crate) fn publisher(
         data: vec![0; topic.bytes()],
         image: image.numbered(true).remove_at_end(),
         topic: topic.clone(),
-        socket,
-        targets,
-        batch,
+        targets: targets.len(),
+        sender: match topic.transport {
+            Transport::Udp => {
+                let frame_bytes = topic.framing.header_bytes() + topic.bytes();
+                let batch = SendBatch::new(&socket, targets.len().max(1), frame_bytes);
+                let targets = targets.into_iter().map(|to| socket.target_at(to)).collect();
+                Sender::Udp { socket, targets, batch }
+            }
+            Transport::Tcp => Sender::Tcp(TcpSender::new(file, node, topic)?),
+        },
         input,
         wake_ups: Histogram::new(),
         pacer: publication.wait,
     })
 }
 
-/// One receiver for each address: that of the node, and groups.
-pub(crate) fn receivers(file: &ExchangeFile, node: &exchange::Node) -> Result<Vec<(SocketAddr, Receiver)>, NodeError> {
-    let failed = |cause| NodeError::Net { node: node.name.clone(), cause };
+/// What a node subscribes over a transport, by the address at which it arrives.
+pub(crate) fn subscriptions(
+    file: &ExchangeFile,
+    node: &exchange::Node,
+    transport: Transport,
+) -> Result<BTreeMap<SocketAddr, Vec<Subscription>>, NodeError> {
     let mut places: BTreeMap<SocketAddr, Vec<Subscription>> = BTreeMap::new();
     for name in &node.subscribe {
         let (Some(topic), Some(publisher)) = (file.topic(name), file.publisher(name)) else { continue };
+        if topic.transport != transport {
+            continue;
+        }
         let clock = node.clock.as_ref().filter(|_| topic.framing.is_native());
         let clock_error_ns = clock.map(exchange::ClockClaim::error_ns);
         // A node that subscribes its own topic has two images of it.
@@ -234,6 +262,12 @@ pub(crate) fn receivers(file: &ExchangeFile, node: &exchange::Node) -> Result<Ve
             clock_error_ns,
         });
     }
+    Ok(places)
+}
+
+/// One receiver of datagrams for each address: that of the node, and groups.
+pub(crate) fn receivers(file: &ExchangeFile, node: &exchange::Node) -> Result<Vec<(SocketAddr, Receiver)>, NodeError> {
+    let failed = |cause| NodeError::Net { node: node.name.clone(), cause };
     let open = |(place, subscriptions): (SocketAddr, Vec<Subscription>)| {
         let options = group_options(node.address, place.port()).map_err(failed)?;
         let socket = if place.ip().is_multicast() {
@@ -247,7 +281,7 @@ pub(crate) fn receivers(file: &ExchangeFile, node: &exchange::Node) -> Result<Ve
         let receiver = Receiver { socket, spins: node.spin, batch, subscriptions, rejects: Rejects::default() };
         Ok((place, receiver))
     };
-    places.into_iter().map(open).collect()
+    subscriptions(file, node, Transport::Udp)?.into_iter().map(open).collect()
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 use crate::image::{ImageReader, ImageWriter, Sample};
 use crate::report::{Published, Spread};
+use crate::sender::Sender;
 use exchange::{Cycle, Header, Quality, Topic};
 use model::Pacer;
 use net::PathError;
-use net::group::{Extra, GroupSocket, SendBatch, Target};
 use stats::Histogram;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,9 +18,9 @@ pub(crate) struct Publisher {
     pub(crate) topic: Topic,
     pub(crate) header: Header,
     pub(crate) data: Vec<u8>,
-    pub(crate) socket: GroupSocket,
-    pub(crate) targets: Vec<Target>,
-    pub(crate) batch: SendBatch,
+    pub(crate) sender: Sender,
+    /// Frames of a cycle.
+    pub(crate) targets: usize,
     pub(crate) image: ImageWriter,
     /// What an application wants to be published; absent: a pattern.
     pub(crate) input: Option<ImageReader>,
@@ -41,12 +41,15 @@ impl Publisher {
             self.header.is_last = true;
             self.cycle(cycle.number(), cycle.due_ns())?;
         }
-        let Self { topic, targets, batch, wake_ups, .. } = self;
+        let Self { topic, sender, targets, wake_ups, .. } = self;
+        let (lost, connections) = sender.finish();
         Ok(Published {
             topic: topic.name,
             sent,
-            targets: targets.len(),
-            lost: batch.lost,
+            transport: topic.transport,
+            targets,
+            lost,
+            connections,
             overruns: cycle.overruns,
             skipped: cycle.skipped,
             wake_up_ns: Spread::new(&wake_ups),
@@ -66,16 +69,7 @@ impl Publisher {
         // The last frame is sent before its cycle.
         self.header.scheduled_ns = real_ns.saturating_add(due_ns).saturating_sub(now_ns);
         self.header.sent_ns = real_ns;
-        for target in &self.targets {
-            let Some(place) = self.batch.place() else { break };
-            let Some(bytes) = self.topic.framing.encode(&self.header, &self.data, place) else { break };
-            self.batch.push(bytes, target, Extra::None);
-        }
-        while let Err(error) = self.batch.flush(&self.socket) {
-            if error != PathError::Interrupted {
-                return Err(error);
-            }
-        }
+        self.sender.send(self.topic.framing, &self.header, &self.data, now_ns)?;
         if !self.header.is_last {
             let Header { quality, sequence, epoch, cycle, scheduled_ns, sent_ns, .. } = self.header;
             let sample = Sample { quality, sequence, epoch, cycle, scheduled_ns, sent_ns, stored_ns: now_ns };

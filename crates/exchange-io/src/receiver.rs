@@ -2,7 +2,7 @@
 
 use crate::image::{ImageWriter, Sample};
 use crate::report::{Rejects, Spread, Subscribed};
-use exchange::{Arrival, Framing, Monitor, Outcome};
+use exchange::{Arrival, FrameError, Framing, Monitor, Outcome};
 use net::PathError;
 use net::group::{GroupSocket, ReceiveBatch};
 use std::net::IpAddr;
@@ -28,6 +28,17 @@ pub(crate) struct Subscription {
 pub(crate) struct Received {
     pub(crate) subscribed: Vec<Subscribed>,
     pub(crate) rejects: Rejects,
+    /// Over TCP.
+    pub(crate) connections: Option<u64>,
+}
+
+impl Received {
+    /// At the end.
+    pub(crate) fn new(subscriptions: Vec<Subscription>, rejects: Rejects, connections: Option<u64>) -> Self {
+        let at = now();
+        let subscribed = subscriptions.into_iter().map(|subscription| subscription.finish(at)).collect();
+        Self { subscribed, rejects, connections }
+    }
 }
 
 pub(crate) struct Receiver {
@@ -42,11 +53,20 @@ fn now() -> Arrival {
     Arrival { monotonic_ns: clock::monotonic_ns(), real_ns: clock::realtime_ns() }
 }
 
-impl Receiver {
+/// What receives all topics of an address over a transport.
+pub(crate) trait Receive: Sized {
+    fn spins(&self) -> bool;
+
+    /// Waits for frames, at most 50 ms so that the images show that it lives, and takes those that are there; returns 0 where nothing
+    /// came. With `spins` it does not wait.
+    fn turn(&mut self, spins: bool) -> Result<usize, PathError>;
+
+    fn finish(self) -> Received;
+
     /// Receives until `stop`.
-    pub(crate) fn run(mut self, stop: &AtomicBool) -> Result<Received, PathError> {
+    fn run(mut self, stop: &AtomicBool) -> Result<Received, PathError> {
         while !stop.load(Ordering::Relaxed) {
-            self.turn(self.spins)?;
+            self.turn(self.spins())?;
         }
         // What arrived before the end counts, but a flood does not keep the thread.
         for _ in 0..LAST_TURNS {
@@ -54,41 +74,61 @@ impl Receiver {
                 break;
             }
         }
-        let at = now();
-        (self.rejects.overflowed, self.rejects.too_long) = (self.batch.overflowed, self.batch.cut);
-        let subscribed = self.subscriptions.into_iter().map(|subscription| subscription.finish(at)).collect();
-        Ok(Received { subscribed, rejects: self.rejects })
-    }
-
-    /// Waits for datagrams, at most 50 ms so that the images show that it lives, and takes those that are there; returns how many. With `spins` it does not wait.
-    #[inline]
-    pub(crate) fn turn(&mut self, spins: bool) -> Result<usize, PathError> {
-        let count = if spins { self.batch.receive(&self.socket) } else { self.batch.receive_waiting(&self.socket) }?;
-        while let Some(datagram) = self.batch.take() {
-            let at = now();
-            take(&mut self.subscriptions, &mut self.rejects, datagram.bytes, datagram.from, at);
-        }
-        let now_ns = clock::monotonic_ns();
-        self.subscriptions.iter().for_each(|subscription| subscription.image.beat(now_ns));
-        Ok(count)
+        Ok(self.finish())
     }
 }
 
+impl Receive for Receiver {
+    fn spins(&self) -> bool {
+        self.spins
+    }
+
+    #[inline]
+    fn turn(&mut self, spins: bool) -> Result<usize, PathError> {
+        let count = if spins { self.batch.receive(&self.socket) } else { self.batch.receive_waiting(&self.socket) }?;
+        while let Some(datagram) = self.batch.take() {
+            // All topics of an address have the same framing.
+            let framing = self.subscriptions.first().map_or(Framing::Native, |first| first.framing);
+            if let Err(error) = take(framing, &mut self.subscriptions, &mut self.rejects, datagram.bytes, datagram.from)
+            {
+                self.rejects.count(error);
+            }
+        }
+        beat(&self.subscriptions);
+        Ok(count)
+    }
+
+    fn finish(mut self) -> Received {
+        (self.rejects.overflowed, self.rejects.too_long) = (self.batch.overflowed, self.batch.cut);
+        Received::new(self.subscriptions, self.rejects, None)
+    }
+}
+
+/// Shows in the images that the thread lives.
 #[inline]
-fn take(subscriptions: &mut [Subscription], rejects: &mut Rejects, bytes: &[u8], from: IpAddr, at: Arrival) {
-    // All topics of an address have the same framing.
-    let framing = subscriptions.first().map_or(Framing::Native, |first| first.framing);
-    let (header, data) = match framing.decode(bytes) {
-        Ok(frame) => frame,
-        Err(error) => return rejects.count(error),
-    };
+pub(crate) fn beat(subscriptions: &[Subscription]) {
+    let now_ns = clock::monotonic_ns();
+    subscriptions.iter().for_each(|subscription| subscription.image.beat(now_ns));
+}
+
+/// Takes what arrived just now. Errors: it is no frame.
+#[inline]
+pub(crate) fn take(
+    framing: Framing,
+    subscriptions: &mut [Subscription],
+    rejects: &mut Rejects,
+    bytes: &[u8],
+    from: IpAddr,
+) -> Result<(), FrameError> {
+    let at = now();
+    let (header, data) = framing.decode(bytes)?;
     let Some(subscription) = subscriptions.iter_mut().find(|subscription| subscription.topic_id == header.topic) else {
         rejects.unknown_topic += 1;
-        return;
+        return Ok(());
     };
     if from != subscription.sender {
         rejects.other_sender += 1;
-        return;
+        return Ok(());
     }
     let Subscription { monitor, image, .. } = subscription;
     if monitor.on_frame(&header, data, at) == Outcome::New {
@@ -104,6 +144,7 @@ fn take(subscriptions: &mut [Subscription], rejects: &mut Rejects, bytes: &[u8],
         image.write(&sample, data);
     }
     image.count(&monitor.counters);
+    Ok(())
 }
 
 impl Subscription {

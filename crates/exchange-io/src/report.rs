@@ -1,6 +1,6 @@
 //! What a node did, as figures.
 
-use exchange::{Counters, FirstMiss, FrameError, Framing};
+use exchange::{Counters, FirstMiss, FrameError, Framing, Transport};
 use serde::Serialize;
 use stats::Histogram;
 use std::net::SocketAddr;
@@ -37,14 +37,29 @@ pub struct Published {
     pub topic: String,
     /// Cycles that were sent, not counting the last frame, which ends the epoch.
     pub sent: u64,
-    /// Datagrams of a cycle.
+    pub transport: Transport,
+    /// Frames of a cycle.
     pub targets: usize,
-    /// Datagrams that did not leave this host.
+    /// Frames that did not leave this host.
     pub lost: u64,
+    /// Over TCP, one for each target.
+    pub connections: Vec<Connection>,
     pub overruns: u64,
     pub skipped: u64,
     /// From when a cycle was due to the thread's look at the clock.
     pub wake_up_ns: Spread,
+}
+
+/// The connections to a subscriber, one after the other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Connection {
+    pub to: SocketAddr,
+    /// How many were made.
+    pub connects: u64,
+    /// Frames that a newer one replaced, because the connection did not take them.
+    pub replaced: u64,
+    /// Frames of which nothing or a part was sent, because there was no connection or it broke.
+    pub unsent: u64,
 }
 
 /// A topic that a node subscribed.
@@ -64,7 +79,7 @@ pub struct Subscribed {
     pub clock_error_ns: Option<u64>,
 }
 
-/// Datagrams that are no frames of a subscribed topic.
+/// What arrived and is no frame of a subscribed topic. Over TCP the first five end a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Rejects {
     pub short: u64,
@@ -73,12 +88,14 @@ pub struct Rejects {
     pub length: u64,
     pub checksum: u64,
     pub unknown_topic: u64,
-    /// From an address that is not that of the publishing node.
+    /// From an address that is not that of the publishing node. Of TCP connections, too.
     pub other_sender: u64,
     /// Longer than any frame.
     pub too_long: u64,
     /// Dropped by the kernel because the receive buffer was full.
     pub overflowed: u64,
+    /// TCP connections that were closed for newer ones.
+    pub evicted: u64,
 }
 
 impl Rejects {
@@ -98,6 +115,9 @@ impl Rejects {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Address {
     pub address: SocketAddr,
+    pub transport: Transport,
+    /// That were accepted, over TCP.
+    pub connections: Option<u64>,
     pub rejects: Rejects,
 }
 

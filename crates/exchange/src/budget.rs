@@ -1,12 +1,12 @@
 //! What an exchange costs on paper: bytes, frames, shares of links, time of cycles.
 
-use crate::{ExchangeFile, Node, Topic};
+use crate::transport::Packets;
+use crate::{ExchangeFile, Node, Topic, Transport};
 use model::Pacer;
 
 /// Preamble, Ethernet's header and checksum, and the gap between frames.
 const ETHERNET: usize = 8 + 14 + 4 + 12;
 const LEAST_PAYLOAD: usize = 46;
-const UDP: usize = 8;
 /// CPU time that a frame is taken to cost on each end, in ns: a system call through the kernel's stack and a wake-up.
 const FRAME_COST_NS: u64 = 10_000;
 
@@ -16,9 +16,12 @@ pub struct TopicBudget {
     pub topic: String,
     /// `publish` or `subscribe`.
     pub role: &'static str,
-    /// Of the data, and of the datagram on an Ethernet with all headers and the gap.
+    pub transport: Transport,
+    /// Of the data, and of the frame on an Ethernet with all headers and the gaps; of TCP with its acknowledgement, in the other
+    /// direction, as a packet of its own.
     pub data_bytes: usize,
     pub wire_bytes: usize,
+    pub ack_bytes: usize,
     pub period_us: f64,
     pub deadline_us: f64,
     /// Frames in each second, to all targets.
@@ -67,8 +70,8 @@ fn of_node(file: &ExchangeFile, node: &Node, faults: &mut Vec<String>) -> NodeBu
     let subscribe = node.subscribe.iter().filter_map(topic).map(|topic| of_topic(node, topic, "subscribe", 1));
     let topics: Vec<TopicBudget> = publish.chain(subscribe).collect();
     let share = |role: &str| {
-        let mbps: f64 = topics.iter().filter(|topic| topic.role == role).map(|topic| topic.mbps).sum();
-        mbps / f64::from(node.link_mbps)
+        let mbps = |topic: &TopicBudget| if topic.role == role { topic.mbps } else { topic.rate_mbps(topic.ack_bytes) };
+        topics.iter().map(mbps).sum::<f64>() / f64::from(node.link_mbps)
     };
     let (out_share, in_share) = (share("publish"), share("subscribe"));
     let name = &node.name;
@@ -99,26 +102,36 @@ fn of_node(file: &ExchangeFile, node: &Node, faults: &mut Vec<String>) -> NodeBu
     NodeBudget { node: name.clone(), link_mbps: node.link_mbps, topics, out_share, in_share, cpus }
 }
 
+impl TopicBudget {
+    /// Of so many bytes for each frame.
+    fn rate_mbps(&self, bytes: usize) -> f64 {
+        self.frames_per_s * bytes as f64 * 8.0 / 1e6
+    }
+}
+
 fn of_topic(node: &Node, topic: &Topic, role: &'static str, frames: usize) -> TopicBudget {
     let ip = if node.address.is_ipv4() { 20 } else { 40 };
-    let payload = ip + UDP + topic.framing.header_bytes() + topic.bytes();
-    let wire_bytes = ETHERNET + payload.max(LEAST_PAYLOAD);
+    let Packets { count, bytes, ack_bytes } = topic.transport.packets(topic, ip);
+    let wire_bytes = count * ETHERNET + bytes.max(LEAST_PAYLOAD);
     let period_us = topic.period_ns() as f64 / 1000.0;
     let frames_per_s = frames as f64 * 1e6 / period_us;
     let cycle_us = frames as f64 * FRAME_COST_NS as f64 / 1000.0;
-    TopicBudget {
+    let budget = TopicBudget {
         topic: topic.name.clone(),
         role,
+        transport: topic.transport,
         data_bytes: topic.bytes(),
         wire_bytes,
+        ack_bytes: ack_bytes.map_or(0, |bytes| ETHERNET + bytes.max(LEAST_PAYLOAD)),
         period_us,
         deadline_us: topic.deadline_ns() as f64 / 1000.0,
         frames_per_s,
-        mbps: frames_per_s * wire_bytes as f64 * 8.0 / 1e6,
+        mbps: 0.0,
         wire_us: wire_bytes as f64 * 8.0 / f64::from(node.link_mbps),
         cycle_us,
         cycle_share: cycle_us / period_us,
-    }
+    };
+    TopicBudget { mbps: budget.rate_mbps(wire_bytes), ..budget }
 }
 
 #[cfg(test)]
@@ -143,6 +156,28 @@ mod tests {
         assert!((a.out_share - 0.18464).abs() < 1e-9 && a.in_share == 0.0 && (b.in_share - a.out_share).abs() < 1e-9);
         assert!((topic.cycle_share - 0.2).abs() < 1e-9 && (a.cpus - 0.2).abs() < 1e-9);
         assert_eq!(budget.faults, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_connection_has_more_headers_and_acknowledgements() {
+        let nodes = "[[node]]\nname = \"a\"\nid = 1\naddress = \"10.0.0.1\"\npublish = [{ topic = \"axis\" }]\n\
+            [[node]]\nname = \"b\"\nid = 2\naddress = \"10.0.0.2\"\nsubscribe = [\"axis\"]\n";
+        let read = |count: u32| {
+            let mut file = file(nodes);
+            file.topics[0].transport = Transport::Tcp;
+            let text = format!("name = \"x\"\ntype = \"u8\"\ncount = {count}\n");
+            file.topics[0].fields = vec![toml::from_str(&text).unwrap()];
+            file.topics[0].check().unwrap();
+            Budget::new(&file).nodes
+        };
+        let [a, b] = read(1024).try_into().unwrap();
+        // 2 of length and 32 of TCP; acknowledgements of 20 and 32, with the 38 of Ethernet.
+        let topic = &a.topics[0];
+        assert_eq!((topic.wire_bytes, topic.ack_bytes), (1024 + 64 + 2 + 32 + 20 + 38, 90));
+        assert!((a.out_share - 0.1888).abs() < 1e-9 && (a.in_share - 0.0144).abs() < 1e-9, "{a:?}");
+        assert!((b.in_share - a.out_share).abs() < 1e-9 && (b.out_share - a.in_share).abs() < 1e-9);
+        // One byte more than a segment of 1448 holds.
+        assert_eq!([1382, 1383].map(|count| read(count)[0].topics[0].wire_bytes), [1538, 1539 + 90]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The file that describes topics and the nodes that exchange them. All nodes of an exchange read the same file.
 
 use crate::topic::{check_name, ns};
-use crate::{Overrun, Topic};
+use crate::{Overrun, Topic, Transport};
 use model::{Pacer, Policy};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -238,10 +238,10 @@ impl ExchangeFile {
 
     /// A datagram's topic and framing must be known from where it arrives and from its header.
     fn check_framing(&self) -> Result<(), FileError> {
-        let mut places: BTreeMap<SocketAddr, Vec<&Topic>> = BTreeMap::new();
+        let mut places: BTreeMap<(Transport, SocketAddr), Vec<&Topic>> = BTreeMap::new();
         for topic in &self.topics {
             for place in self.targets(topic) {
-                let others = places.entry(place).or_default();
+                let others = places.entry((topic.transport, place)).or_default();
                 let is_same = |other: &&&Topic| {
                     !topic.framing.is_numbered()
                         || other.framing != topic.framing
@@ -355,6 +355,11 @@ mod tests {
             assert_eq!(read(first, &topic(other, "")), Ok(()));
         }
         assert_eq!(read("sdn", &topic("sdn", same)), Ok(()));
+        let raw = |other: &str| {
+            let first = TOPIC.replace("id = 1", "id = 1\nframing = \"raw\"");
+            ExchangeFile::read(&format!("{first}{}{nodes}", topic("raw", other))).is_ok()
+        };
+        assert_eq!([raw(""), raw("\ntransport = \"tcp\"")], [false, true], "ports of TCP are others");
         let uid = format!("{same}\nsdn_uid = {}", read_topic("axis", "sdn").frame_topic());
         assert!(read("sdn", &topic("sdn", &uid)).unwrap_err().contains("cannot be told apart"));
         assert!(read("sdn", &topic("raw", "\nsdn_version = 1")).unwrap_err().contains("need framing = \"sdn\""));

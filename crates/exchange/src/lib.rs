@@ -18,6 +18,7 @@ mod monitor;
 mod quality;
 mod sdn;
 mod topic;
+mod transport;
 mod window;
 
 pub use budget::{Budget, NodeBudget, TopicBudget};
@@ -29,3 +30,4 @@ pub use frame::{FrameError, Framing, HEADER_BYTES, Header};
 pub use monitor::{Arrival, Counters, FirstMiss, Monitor, MonitorConfig, Outcome};
 pub use quality::{OnStale, Quality, Shown, judge};
 pub use topic::{Field, FieldType, MAX_DATA_BYTES, Topic, fnv1a};
+pub use transport::Transport;

@@ -1,6 +1,6 @@
 //! Topics: what is exchanged, how often, and where each field is in the data.
 
-use crate::{FileError, Framing, OnStale};
+use crate::{FileError, Framing, OnStale, Transport};
 use serde::Deserialize;
 use std::net::SocketAddr;
 
@@ -131,6 +131,8 @@ pub struct Topic {
     /// A multicast group and port. Absent: a datagram to each subscriber.
     pub group: Option<SocketAddr>,
     #[serde(default)]
+    pub transport: Transport,
+    #[serde(default)]
     pub framing: Framing,
     /// What another SDN has for UID and version of the topic. Absent: hashes of name and layout.
     sdn_uid: Option<u32>,
@@ -169,6 +171,9 @@ impl Topic {
         }
         if let Some(group) = self.group.filter(|group| !group.ip().is_multicast() || group.port() == 0) {
             return Err(wrong(format!("group {group} is no multicast group with a port, such as 239.255.0.1:7421")));
+        }
+        if let Some(group) = self.group.filter(|_| self.transport == Transport::Tcp) {
+            return Err(wrong(format!("group {group} needs transport = \"udp\": a connection has one subscriber")));
         }
         if self.framing != Framing::Sdn && (self.sdn_uid.is_some() || self.sdn_version.is_some()) {
             return Err(wrong("sdn_uid and sdn_version need framing = \"sdn\"".to_owned()));
@@ -379,6 +384,11 @@ mod tests {
             (format!("period_us = nan\n{field}"), "period_us = NaN is outside of"),
             (format!("{PERIOD}deadline_us = 0\n{field}"), "deadline_us = 0 is outside of 1"),
             (format!("{PERIOD}group = \"10.0.0.1:7421\"\n{field}"), "group 10.0.0.1:7421 is no multicast group"),
+            (
+                format!("{PERIOD}transport = \"tcp\"\ngroup = \"239.0.0.1:7421\"\n{field}"),
+                "group 239.0.0.1:7421 needs transport = \"udp\"",
+            ),
+            (format!("{PERIOD}transport = \"sctp\"\n{field}"), "unknown variant `sctp`"),
             (format!("{PERIOD}histroy = 3\n{field}"), "unknown field `histroy`"),
             (format!("{PERIOD}history = 65537\n{field}"), "history = 65537 is above 65536 samples"),
             (format!("{PERIOD}{}", field.replace("\"x\"", "\"X/..\"")), "the name 'X/..' is not"),

@@ -35,6 +35,17 @@ impl Exchange {
         Self { folder: Folder::new(&format!("exchange-{name}")), text, controller, plant }
     }
 
+    /// All topics are carried over TCP.
+    fn over_tcp(mut self) -> Self {
+        for id in ["id = 1\nperiod_us", "id = 2\nperiod_us"] {
+            assert!(self.text.contains(id));
+            self.text = self.text.replacen(id, &format!("transport = \"tcp\"\n{id}"), 1);
+        }
+        self.text =
+            self.text.lines().filter(|line| !line.starts_with("group")).map(|line| format!("{line}\n")).collect();
+        self
+    }
+
     fn file(&self) -> String {
         self.folder.file("exchange.toml", &self.text)
     }
@@ -43,6 +54,17 @@ impl Exchange {
     fn start(&self, node: &str) -> Node {
         let mut command = windhover(&["exchange", "run", &self.file(), "--node", node, "--format", "json"]);
         Node(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()))
+    }
+
+    /// The newest sequence number at a node, once there is one.
+    fn sequence(&self, node: &str, topic: &str) -> u64 {
+        let mut found = None;
+        until(&format!("a value of {topic} at {node}"), || {
+            let row = self.images().into_iter().find(|row| row["node"] == node && row["topic"] == topic);
+            found = row.and_then(|row| row["sequence"].as_u64());
+            found.is_some()
+        });
+        found.unwrap()
     }
 
     /// The images of this exchange.
@@ -160,6 +182,104 @@ fn a_killed_node_is_seen_and_joins_again() {
 }
 
 #[test]
+fn values_arrive_over_tcp() {
+    let exchange = Exchange::new("tcp-run").over_tcp();
+    let output = run(&["exchange", "run", &exchange.file(), "--seconds", "1", "--format", "json"]);
+    assert_code(&output, 0);
+    let reports: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    for (at, from) in [(0, 1), (1, 0)] {
+        let (sent, got) = (&reports[from]["published"][0], &reports[at]["subscribed"][0]);
+        let figure = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{reports}"));
+        assert_eq!((sent["transport"].as_str(), figure(&sent["connections"][0]["connects"])), (Some("tcp"), 1));
+        // The last frame has no value.
+        assert_eq!(figure(&got["received"]) + figure(&sent["lost"]), figure(&sent["sent"]) + 1, "{reports}");
+        assert!(figure(&got["fresh"]) > 10 && got["reordered"] == 0 && got["duplicates"] == 0, "{reports}");
+        assert_eq!(figure(&reports[at]["addresses"][0]["connections"]), 1);
+    }
+    let output = windhover(&["exchange", "run", &exchange.file(), "--seconds", "0.3"]).output().unwrap();
+    assert_code(&output, 0);
+    assert!(stdout(&output).contains("over TCP: 1 connections"), "{}", stdout(&output));
+    let output = run(&["exchange", "check", &exchange.file()]);
+    // 2 bytes of length and 24 of headers more than with UDP.
+    for words in ["tcp", "164", "173", "an acknowledgement of 90 bytes"] {
+        assert!(stdout(&output).contains(words), "'{words}' is not in: {}", stdout(&output));
+    }
+}
+
+/// The controller publishes `setpoint` over TCP and, for comparison, `tick` over UDP to the same node.
+#[test]
+fn a_stopped_reader_delays_no_cycle_and_gets_the_newest_value() {
+    let mut exchange = Exchange::new("tcp-stop").over_tcp();
+    let field = "[[topic.field]]\nname = \"n\"\ntype = \"u64\"\n";
+    exchange.text += &format!("[[topic]]\nname = \"tick\"\nid = 3\nperiod_us = 1000\n{field}");
+    exchange.text = exchange
+        .text
+        .replace("publish = [{ topic = \"setpoint\"", "publish = [{ topic = \"tick\" }, { topic = \"setpoint\"")
+        .replace("subscribe = [\"setpoint\"", "subscribe = [\"tick\", \"setpoint\"")
+        .replace("unit = \"N\"", "unit = \"N\"\ncount = 100");
+    let plant = exchange.start(&exchange.plant);
+    let controller = exchange.start(&exchange.controller);
+    let sent = |topic: &str| exchange.sequence(&exchange.controller, topic);
+    until("values", || exchange.sequence(&exchange.plant, "setpoint") > 100);
+    plant.signal("-STOP");
+    let (ticks, values) = (sent("tick"), sent("setpoint"));
+    until("cycles beside a stopped reader", || sent("setpoint") > values + 3000);
+    let (values, ticks) = (sent("setpoint") - values, sent("tick") - ticks);
+    assert!(values > ticks / 2, "{values} values and {ticks} ticks");
+    let newest = sent("setpoint");
+    plant.signal("-CONT");
+    until("the newest value", || exchange.sequence(&exchange.plant, "setpoint") > newest);
+    controller.signal("-TERM");
+    let output = controller.ended();
+    assert_code(&output, 0);
+    let published = serde_json::from_str::<Value>(&stdout(&output)).unwrap()[0]["published"].clone();
+    let of = |topic: &str, key: &str| {
+        let row = published.as_array().unwrap().iter().find(|row| row["topic"] == topic).unwrap();
+        row[key].as_u64().unwrap_or_else(|| panic!("{key} in {published}"))
+    };
+    let row = published.as_array().unwrap().iter().find(|row| row["topic"] == "setpoint").unwrap();
+    assert!(row["connections"][0]["replaced"].as_u64() > Some(0), "{published}");
+    // What other work does to the machine, it does to both.
+    for key in ["skipped", "overruns"] {
+        assert!(of("setpoint", key) <= 2 * of("tick", key) + of("tick", "sent") / 10, "{key}: {published}");
+    }
+    plant.signal("-TERM");
+    assert_code(&plant.ended(), 0);
+}
+
+#[test]
+fn a_killed_reader_joins_again_over_tcp() {
+    let exchange = Exchange::new("tcp-kill").over_tcp();
+    let controller = exchange.start(&exchange.controller);
+    let joins = || {
+        let before = exchange.sequence(&exchange.controller, "setpoint");
+        let plant = exchange.start(&exchange.plant);
+        until("new values", || exchange.sequence(&exchange.plant, "setpoint") > before);
+        until("an answer", || {
+            let images = exchange.images();
+            images.iter().any(|row| {
+                row["node"] == exchange.controller.as_str() && row["topic"] == "state" && row["quality"] == "GOOD"
+            })
+        });
+        plant
+    };
+    for _ in 0..2 {
+        joins().signal("-KILL");
+    }
+    let plant = joins();
+    controller.signal("-TERM");
+    let output = controller.ended();
+    assert_code(&output, 0);
+    let report = &serde_json::from_str::<Value>(&stdout(&output)).unwrap()[0];
+    let connection = &report["published"][0]["connections"][0];
+    assert!(connection["connects"] == 3 && connection["unsent"].as_u64() > Some(0), "{report}");
+    assert_eq!(report["subscribed"][0]["restarts"], 2, "{report}");
+    plant.signal("-TERM");
+    assert_code(&plant.ended(), 0);
+    assert_eq!(exchange.images(), Vec::<Value>::new());
+}
+
+#[test]
 fn costs_on_paper() {
     let exchange = Exchange::new("check");
     let output = run(&["exchange", "check", &exchange.file()]);
@@ -223,7 +343,11 @@ fn the_bench_has_all_figures() {
 /// From its first to its last frame a thread makes no call but those that send, receive and sleep.
 #[test]
 fn a_cycle_makes_no_other_system_call() {
-    let exchange = Exchange::new("calls");
+    calls_of_a_cycle(&Exchange::new("calls"), "recvmmsg", &[]);
+    calls_of_a_cycle(&Exchange::new("tcp-calls").over_tcp(), "recvfrom", &["epoll_wait", "epoll_pwait"]);
+}
+
+fn calls_of_a_cycle(exchange: &Exchange, receives: &str, waits: &[&str]) {
     let log = exchange.folder.0.join("calls");
     let file = exchange.file();
     let plain = windhover(&["exchange", "run", &file, "--seconds", "1"]);
@@ -242,7 +366,7 @@ fn a_cycle_makes_no_other_system_call() {
     }
     let mut seen = [0, 0];
     for calls in threads.values() {
-        for (at, (data, others)) in [("sendto", &["clock_nanosleep"][..]), ("recvmmsg", &[])].into_iter().enumerate() {
+        for (at, (data, others)) in [("sendto", &["clock_nanosleep"][..]), (receives, waits)].into_iter().enumerate() {
             let places: Vec<usize> = (0..calls.len()).filter(|at| calls[*at] == data).collect();
             if let [first, .., last] = places.as_slice()
                 && places.len() > 20

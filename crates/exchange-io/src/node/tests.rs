@@ -4,6 +4,8 @@ use exchange::{Framing, HEADER_BYTES};
 use std::net::UdpSocket;
 use std::time::Instant;
 
+mod tcp;
+
 /// A port that is free on 127.0.0.1 for now.
 fn free_port() -> u16 {
     UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
@@ -130,6 +132,7 @@ fn what_comes_from_the_network_and_is_no_frame_is_counted() {
         other_sender: 1,
         too_long: 1,
         overflowed: 0,
+        evicted: 0,
     };
     assert_eq!(report.addresses[0].rejects, one_each);
     let counters = report.subscribed[0].counters;

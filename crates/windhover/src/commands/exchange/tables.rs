@@ -1,8 +1,8 @@
 //! The tables of `exchange`.
 
 use crate::output::width;
-use exchange::{Budget, NodeBudget, TopicBudget};
-use exchange_io::{Address, BenchFigures, NodeReport, Published, Spread, Subscribed};
+use exchange::{Budget, NodeBudget, TopicBudget, Transport};
+use exchange_io::{Address, BenchFigures, Connection, NodeReport, Published, Spread, Subscribed};
 use report::{Column, Grid, commas};
 use serde::Serialize;
 use serde_json::Value;
@@ -32,7 +32,7 @@ fn spread(spread: &Spread) -> [String; 3] {
 
 pub(super) fn budget(budget: &Budget) -> String {
     let head = columns(
-        &["node", "topic", "role"],
+        &["node", "topic", "role", "over"],
         &[
             ("data", "B"),
             ("wire", "B"),
@@ -50,7 +50,7 @@ pub(super) fn budget(budget: &Budget) -> String {
         let [period, deadline] = [period_us, deadline_us].map(ToString::to_string);
         let rate = format!("{frames_per_s:.0}");
         let cycle = format!("{:.1}", topic.cycle_share * 100.0);
-        let words = [node.node.clone(), name.clone(), (*role).to_owned()];
+        let words = [node.node.clone(), name.clone(), (*role).to_owned(), topic.transport.to_string()];
         let figures = [period, deadline, rate, format!("{mbps:.3}"), format!("{wire_us:.2}"), cycle];
         words.into_iter().chain(bytes).chain(figures).collect()
     };
@@ -63,6 +63,11 @@ pub(super) fn budget(budget: &Budget) -> String {
         let _ = writeln!(text, "{name}: {out:.2} % out and {into:.2} % in of {link_mbps} Mbit/s, {cpus:.3} CPUs");
     }
     text.push_str("CPU time is 10 µs a frame, without what threads spin.\n");
+    let mut tcp = budget.nodes.iter().flat_map(|node| &node.topics).filter(|topic| topic.transport == Transport::Tcp);
+    if let Some(topic) = tcp.next() {
+        let bytes = topic.ack_bytes;
+        let _ = writeln!(text, "Links carry an acknowledgement of {bytes} bytes in return for each frame over TCP.");
+    }
     text
 }
 
@@ -96,7 +101,7 @@ fn answer(reports: &[NodeReport]) -> String {
 
 fn published(reports: &[NodeReport]) -> String {
     let row = |node: &str, one: &Published| {
-        let Published { topic, sent, targets, lost, overruns, skipped, wake_up_ns } = one;
+        let Published { topic, sent, targets, lost, overruns, skipped, wake_up_ns, .. } = one;
         let counts = [*sent, *targets as u64, *lost, *overruns, *skipped].map(commas);
         [node.to_owned(), topic.clone()].into_iter().chain(counts).chain(spread(wake_up_ns)).collect()
     };
@@ -188,9 +193,19 @@ fn notes(reports: &[NodeReport]) -> String {
                 );
             }
         }
-        for Address { address, rejects } in &report.addresses {
+        for Published { topic, connections, .. } in &report.published {
+            for Connection { to, connects, replaced, unsent } in connections {
+                let [connects, replaced, unsent] = [connects, replaced, unsent].map(|count| commas(*count));
+                let _ = writeln!(
+                    text,
+                    "{node} {topic}: to {to} over TCP: {connects} connections, {replaced} frames replaced, {unsent} not sent"
+                );
+            }
+        }
+        for Address { address, connections, rejects, .. } in &report.addresses {
+            let what = if connections.is_some() { "frames or connections" } else { "datagrams" };
             for (kind, count) in not_zero(rejects) {
-                let _ = writeln!(text, "{node} {address}: datagrams refused, {kind}: {count}");
+                let _ = writeln!(text, "{node} {address}: {what} refused, {kind}: {count}");
             }
         }
     }
