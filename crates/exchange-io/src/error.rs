@@ -30,6 +30,8 @@ pub enum NodeError {
     #[error("node '{node}': {cause}")]
     Net { node: String, cause: net::NetError },
     #[error("node '{node}': {cause}")]
+    Pgm { node: String, cause: pgm_io::PgmIoError },
+    #[error("node '{node}': {cause}")]
     Task { node: String, cause: task::TaskError },
     #[error("node '{node}': no thread can be started: {cause}")]
     Thread { node: String, cause: io::Error },

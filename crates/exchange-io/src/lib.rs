@@ -9,6 +9,7 @@ mod bench;
 mod error;
 mod image;
 mod node;
+mod pgm;
 mod publisher;
 mod receiver;
 mod report;

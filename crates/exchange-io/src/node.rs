@@ -2,6 +2,7 @@
 
 use crate::NodeError;
 use crate::image::{ImageReader, ImageSpec, ImageWriter, image_path};
+use crate::pgm::{PgmSender, pgm_receivers};
 use crate::publisher::Publisher;
 use crate::receiver::{Receive, Received, Receiver, Subscription};
 use crate::report::{Address, NodeReport, Published, Rejects};
@@ -54,6 +55,7 @@ impl Node {
     pub fn start(file: &ExchangeFile, node: &exchange::Node) -> Result<Self, NodeError> {
         let receivers = receivers(file, node)?;
         let tcp_receivers = tcp_receivers(file, node)?;
+        let pgm_receivers = pgm_receivers(file, node)?;
         let mut publishers = Vec::new();
         for publication in &node.publish {
             let Some(topic) = file.topic(&publication.topic) else { continue };
@@ -71,6 +73,7 @@ impl Node {
         };
         running.receive(node, Transport::Udp, receivers)?;
         running.receive(node, Transport::Tcp, tcp_receivers)?;
+        running.receive(node, Transport::Pgm, pgm_receivers)?;
         let first_ns = clock::monotonic_ns() + HEAD_START_NS;
         let common_ns = clock::realtime_ns().saturating_sub(clock::monotonic_ns());
         for (publication, publisher) in publishers {
@@ -157,9 +160,9 @@ impl Node {
         self.stop_receiving.store(true, Ordering::Relaxed);
         for (transport, address, thread) in std::mem::take(&mut self.receiving) {
             let received = self.joined(format!("{address} cannot be received"), thread)?;
-            let Received { subscribed, rejects, connections } = received;
+            let Received { subscribed, rejects, connections, repaired } = received;
             report.subscribed.extend(subscribed);
-            report.addresses.push(Address { address, transport, connections, rejects });
+            report.addresses.push(Address { address, transport, connections, repaired, rejects });
         }
         Ok(report)
     }
@@ -196,7 +199,7 @@ pub(crate) fn publisher(
     topic: &Topic,
 ) -> Result<Publisher, NodeError> {
     let socket = group_options(node.address, 0).and_then(|options| GroupSocket::own(&options, false));
-    // Over TCP it only shows that the address is there.
+    // Over TCP and PGM it only shows that the address is there.
     let socket = socket.map_err(|cause| NodeError::Net { node: node.name.clone(), cause })?;
     let targets = file.targets(topic);
     let input = match publication.source {
@@ -226,6 +229,10 @@ pub(crate) fn publisher(
                 Sender::Udp { socket, targets, batch }
             }
             Transport::Tcp => Sender::Tcp(TcpSender::new(file, node, topic)?),
+            Transport::Pgm => {
+                let group = targets.first().copied().unwrap_or(SocketAddr::new(node.address, 0));
+                Sender::Pgm(Box::new(PgmSender::new(node, topic, group, header.epoch)?))
+            }
         },
         input,
         wake_ups: Histogram::new(),

@@ -31,7 +31,7 @@ pub(crate) struct Publisher {
 impl Publisher {
     /// Publishes each cycle until `stop`, then the last frame.
     pub(crate) fn run(mut self, mut cycle: Cycle, stop: &AtomicBool) -> Result<Published, PathError> {
-        while wait_until(cycle.due_ns(), self.pacer, stop) {
+        while wait_until(cycle.due_ns(), self.pacer, &mut self.sender, stop)? {
             self.cycle(cycle.number(), cycle.due_ns())?;
             cycle.advance(clock::monotonic_ns());
         }
@@ -94,18 +94,19 @@ impl Publisher {
     }
 }
 
-/// Waits for a time; false when the run ends before it.
+/// Waits for a time; false when the run ends before it. Errors: the sender's socket is broken.
 #[inline]
-fn wait_until(due_ns: u64, pacer: Pacer, stop: &AtomicBool) -> bool {
+fn wait_until(due_ns: u64, pacer: Pacer, sender: &mut Sender, stop: &AtomicBool) -> Result<bool, PathError> {
     loop {
         if stop.load(Ordering::Relaxed) {
-            return false;
+            return Ok(false);
         }
         let sleep_until_ns = match pacer {
             Pacer::Sleep => due_ns,
             Pacer::Hybrid => due_ns.saturating_sub(HYBRID_NS),
             Pacer::Spin => 0,
         };
+        sender.serve(sleep_until_ns)?;
         // An interrupted sleep begins again.
         if clock::monotonic_ns() < sleep_until_ns {
             let _ = clock::sleep_until(sleep_until_ns);
@@ -114,7 +115,7 @@ fn wait_until(due_ns: u64, pacer: Pacer, stop: &AtomicBool) -> bool {
         loop {
             let now_ns = clock::monotonic_ns();
             if now_ns >= due_ns {
-                return true;
+                return Ok(true);
             }
             if pacer == Pacer::Sleep || now_ns - begun_ns > SLICE_NS {
                 break;

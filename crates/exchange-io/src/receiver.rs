@@ -30,14 +30,16 @@ pub(crate) struct Received {
     pub(crate) rejects: Rejects,
     /// Over TCP.
     pub(crate) connections: Option<u64>,
+    /// Over PGM.
+    pub(crate) repaired: Option<u64>,
 }
 
 impl Received {
     /// At the end.
-    pub(crate) fn new(subscriptions: Vec<Subscription>, rejects: Rejects, connections: Option<u64>) -> Self {
+    pub(crate) fn new(subscriptions: Vec<Subscription>, rejects: Rejects) -> Self {
         let at = now();
         let subscribed = subscriptions.into_iter().map(|subscription| subscription.finish(at)).collect();
-        Self { subscribed, rejects, connections }
+        Self { subscribed, rejects, connections: None, repaired: None }
     }
 }
 
@@ -100,7 +102,7 @@ impl Receive for Receiver {
 
     fn finish(mut self) -> Received {
         (self.rejects.overflowed, self.rejects.too_long) = (self.batch.overflowed, self.batch.cut);
-        Received::new(self.subscriptions, self.rejects, None)
+        Received::new(self.subscriptions, self.rejects)
     }
 }
 

@@ -40,7 +40,7 @@ pub struct Published {
     pub transport: Transport,
     /// Frames of a cycle.
     pub targets: usize,
-    /// Frames that did not leave this host.
+    /// Frames that did not leave this host; over PGM packets, repairs included.
     pub lost: u64,
     /// Over TCP, one for each target.
     pub connections: Vec<Connection>,
@@ -118,6 +118,8 @@ pub struct Address {
     pub transport: Transport,
     /// That were accepted, over TCP.
     pub connections: Option<u64>,
+    /// Packets that were lost and repaired, over PGM.
+    pub repaired: Option<u64>,
     pub rejects: Rejects,
 }
 

@@ -1,5 +1,6 @@
 //! What a publisher sends its frames with.
 
+use crate::pgm::PgmSender;
 use crate::report::Connection;
 use crate::tcp::TcpSender;
 use exchange::{Framing, Header};
@@ -9,6 +10,7 @@ use net::group::{Extra, GroupSocket, SendBatch, Target};
 pub(crate) enum Sender {
     Udp { socket: GroupSocket, targets: Vec<Target>, batch: SendBatch },
     Tcp(TcpSender),
+    Pgm(Box<PgmSender>),
 }
 
 impl Sender {
@@ -27,6 +29,7 @@ impl Sender {
                 tcp.send(framing, header, data, now_ns);
                 return Ok(());
             }
+            Self::Pgm(pgm) => return pgm.send(framing, header, data),
         };
         for target in targets.iter() {
             let Some(place) = batch.place() else { break };
@@ -41,10 +44,17 @@ impl Sender {
         Ok(())
     }
 
+    /// Does what is due between cycles, until a time of CLOCK_MONOTONIC or less long. Errors: the socket is broken.
+    #[inline]
+    pub(crate) fn serve(&mut self, until_ns: u64) -> Result<(), PathError> {
+        if let Self::Pgm(pgm) = self { pgm.serve(until_ns) } else { Ok(()) }
+    }
+
     /// Ends; returns the number of frames that were not sent, and the connections.
     pub(crate) fn finish(self) -> (u64, Vec<Connection>) {
         match self {
             Self::Udp { batch, .. } => (batch.lost, Vec::new()),
+            Self::Pgm(pgm) => (pgm.finish(), Vec::new()),
             Self::Tcp(tcp) => {
                 let connections = tcp.finish();
                 (connections.iter().map(|connection| connection.replaced + connection.unsent).sum(), connections)

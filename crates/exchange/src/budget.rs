@@ -181,6 +181,25 @@ mod tests {
     }
 
     #[test]
+    fn pgm_has_headers_of_its_own() {
+        let read = |count: u32| {
+            let text =
+                "[[topic]]\nname = \"axis\"\nid = 1\nperiod_us = 50\ntransport = \"pgm\"\ngroup = \"239.0.0.1:7421\"\n";
+            let field = format!("[[topic.field]]\nname = \"x\"\ntype = \"u8\"\ncount = {count}\n");
+            let node = "[[node]]\nname = \"a\"\nid = 1\naddress = \"ADDRESS\"\npublish = [{ topic = \"axis\" }]\n";
+            let of = |group: &str, address: &str| {
+                let text = format!("{text}{field}{node}").replace("239.0.0.1", group).replace("ADDRESS", address);
+                Budget::new(&ExchangeFile::read(&text).unwrap()).nodes[0].topics[0].wire_bytes
+            };
+            [of("239.0.0.1", "10.0.0.1"), of("[ff15::1]", "fd00::1")]
+        };
+        // 64 of header, 24 of PGM, 8 of UDP, 20 or 40 of IP, 38 of Ethernet.
+        assert_eq!(read(100), [254, 274]);
+        // The longest frame is one packet of IPv4 and two of IPv6.
+        assert_eq!(read(1384), [1538, 1384 + 64 + 2 * (20 + 24 + 8 + 40 + 38)]);
+    }
+
+    #[test]
     fn what_cannot_work_is_named() {
         let subscribers: String = (2..=8)
             .map(|id| format!("[[node]]\nname = \"n{id}\"\nid = {id}\naddress = \"10.0.0.{id}\"\nsubscribe = [\"axis\"]\nlink_mbps = 100\n"))

@@ -233,7 +233,21 @@ impl ExchangeFile {
                 return wrong(format!("node '{other}' has the same address and port"));
             }
         }
+        self.check_pgm()?;
         self.check_framing()
+    }
+
+    /// A publisher has a socket at the port of each topic over PGM, at which only NAKs for this topic may arrive.
+    fn check_pgm(&self) -> Result<(), FileError> {
+        let mut ports = BTreeMap::new();
+        for topic in self.topics.iter().filter(|topic| topic.transport == Transport::Pgm) {
+            let port = topic.group.map_or(0, |group| group.port());
+            if let Some(other) = ports.insert(port, &topic.name) {
+                let why = format!("topic '{other}' has port {port}, too: a topic over PGM needs a port of its own");
+                return Err(FileError::Topic { topic: topic.name.clone(), why });
+            }
+        }
+        Ok(())
     }
 
     /// A datagram's topic and framing must be known from where it arrives and from its header.
@@ -359,6 +373,14 @@ mod tests {
             let first = TOPIC.replace("id = 1", "id = 1\nframing = \"raw\"");
             ExchangeFile::read(&format!("{first}{}{nodes}", topic("raw", other))).is_ok()
         };
+        let pgm = |port: u32| {
+            let first = TOPIC.replace("id = 1", "id = 1\ntransport = \"pgm\"\ngroup = \"239.255.0.1:7421\"");
+            let other = format!("\ntransport = \"pgm\"\ngroup = \"239.255.0.2:{port}\"");
+            let file = ExchangeFile::read(&format!("{first}{}{nodes}", topic("native", &other)));
+            file.map(|_| ()).map_err(|error| error.to_string())
+        };
+        assert_eq!(pgm(7422), Ok(()));
+        assert!(pgm(7421).unwrap_err().contains("'axis' has port 7421, too: a topic over PGM needs a port of its own"));
         assert_eq!([raw(""), raw("\ntransport = \"tcp\"")], [false, true], "ports of TCP are others");
         let uid = format!("{same}\nsdn_uid = {}", read_topic("axis", "sdn").frame_topic());
         assert!(read("sdn", &topic("sdn", &uid)).unwrap_err().contains("cannot be told apart"));

@@ -172,8 +172,14 @@ impl Topic {
         if let Some(group) = self.group.filter(|group| !group.ip().is_multicast() || group.port() == 0) {
             return Err(wrong(format!("group {group} is no multicast group with a port, such as 239.255.0.1:7421")));
         }
-        if let Some(group) = self.group.filter(|_| self.transport == Transport::Tcp) {
-            return Err(wrong(format!("group {group} needs transport = \"udp\": a connection has one subscriber")));
+        match (self.transport, self.group) {
+            (Transport::Tcp, Some(group)) => {
+                let why =
+                    format!("group {group} needs transport = \"udp\" or \"pgm\": a connection has one subscriber");
+                return Err(wrong(why));
+            }
+            (Transport::Pgm, None) => return Err(wrong("transport = \"pgm\" needs a group".to_owned())),
+            _ => {}
         }
         if self.framing != Framing::Sdn && (self.sdn_uid.is_some() || self.sdn_version.is_some()) {
             return Err(wrong("sdn_uid and sdn_version need framing = \"sdn\"".to_owned()));
@@ -388,6 +394,7 @@ mod tests {
                 format!("{PERIOD}transport = \"tcp\"\ngroup = \"239.0.0.1:7421\"\n{field}"),
                 "group 239.0.0.1:7421 needs transport = \"udp\"",
             ),
+            (format!("{PERIOD}transport = \"pgm\"\n{field}"), "transport = \"pgm\" needs a group"),
             (format!("{PERIOD}transport = \"sctp\"\n{field}"), "unknown variant `sctp`"),
             (format!("{PERIOD}histroy = 3\n{field}"), "unknown field `histroy`"),
             (format!("{PERIOD}history = 65537\n{field}"), "history = 65537 is above 65536 samples"),

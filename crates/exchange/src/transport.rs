@@ -6,6 +6,9 @@ use std::fmt;
 const UDP_HEADER: usize = 8;
 /// With the option of time stamps, which Linux sends.
 const TCP_HEADER: usize = 20 + 12;
+/// In UDP; more in each packet of a frame that one does not hold.
+const PGM_HEADER: usize = UDP_HEADER + 24;
+const PGM_FRAGMENT: usize = 20;
 /// The MTU of Ethernet.
 const MTU: usize = 1500;
 
@@ -18,6 +21,8 @@ pub enum Transport {
     Udp,
     /// A connection to each subscriber, on which a frame replaces one that was not sent yet.
     Tcp,
+    /// A session to a group, with repairs.
+    Pgm,
 }
 
 impl fmt::Display for Transport {
@@ -25,6 +30,7 @@ impl fmt::Display for Transport {
         f.pad(match self {
             Self::Udp => "udp",
             Self::Tcp => "tcp",
+            Self::Pgm => "pgm",
         })
     }
 }
@@ -45,6 +51,14 @@ impl Transport {
         let frame = topic.framing.header_bytes() + topic.bytes();
         match self {
             Self::Udp => Packets { count: 1, bytes: ip + UDP_HEADER + frame, ack_bytes: None },
+            Self::Pgm => {
+                let room = MTU - ip - PGM_HEADER;
+                let (count, header) = match frame {
+                    frame if frame <= room => (1, ip + PGM_HEADER),
+                    frame => (frame.div_ceil(room - PGM_FRAGMENT), ip + PGM_HEADER + PGM_FRAGMENT),
+                };
+                Packets { count, bytes: count * header + frame, ack_bytes: None }
+            }
             Self::Tcp => {
                 let (stream, header) = (LENGTH_BYTES + frame, ip + TCP_HEADER);
                 let count = stream.div_ceil(MTU - header);

@@ -21,15 +21,19 @@ fn example() -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
+/// A UDP port that is free for now.
+fn free_port() -> u16 {
+    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
 impl Exchange {
     fn new(name: &str) -> Self {
-        let free = || UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let named = |node: &str| format!("{name}-{node}-{}", std::process::id());
         let (controller, plant) = (named("controller"), named("plant"));
         let text = example()
-            .replace("7421", &free().to_string())
-            .replace("id = 1\naddress", &format!("id = 1\nport = {}\naddress", free()))
-            .replace("id = 2\naddress", &format!("id = 2\nport = {}\naddress", free()))
+            .replace("7421", &free_port().to_string())
+            .replace("id = 1\naddress", &format!("id = 1\nport = {}\naddress", free_port()))
+            .replace("id = 2\naddress", &format!("id = 2\nport = {}\naddress", free_port()))
             .replace("\"controller\"", &format!("\"{controller}\""))
             .replace("\"plant\"", &format!("\"{plant}\""));
         Self { folder: Folder::new(&format!("exchange-{name}")), text, controller, plant }
@@ -43,6 +47,18 @@ impl Exchange {
         }
         self.text =
             self.text.lines().filter(|line| !line.starts_with("group")).map(|line| format!("{line}\n")).collect();
+        self
+    }
+
+    /// All topics are carried over PGM, to groups with ports of their own.
+    fn over_pgm(mut self) -> Self {
+        let group = |port: u16| format!("transport = \"pgm\"\ngroup = \"239.255.26.3:{port}\"\n");
+        self.text =
+            self.text.lines().filter(|line| !line.starts_with("group")).map(|line| format!("{line}\n")).collect();
+        for id in ["id = 1\nperiod_us", "id = 2\nperiod_us"] {
+            assert!(self.text.contains(id));
+            self.text = self.text.replacen(id, &format!("{}{id}", group(free_port())), 1);
+        }
         self
     }
 
@@ -206,6 +222,21 @@ fn values_arrive_over_tcp() {
     }
 }
 
+#[test]
+fn values_arrive_over_pgm() {
+    let exchange = Exchange::new("pgm-run").over_pgm();
+    let output = run(&["exchange", "run", &exchange.file(), "--seconds", "1", "--format", "json"]);
+    assert_code(&output, 0);
+    let reports: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    for (at, from) in [(0, 1), (1, 0)] {
+        let (sent, got) = (&reports[from]["published"][0], &reports[at]["subscribed"][0]);
+        assert!(sent["transport"] == "pgm" && sent["lost"] == 0 && got["missing"] == 0, "{reports}");
+        // A subscriber that starts later gets what is sent from then on.
+        let (sent, fresh) = (sent["sent"].as_u64(), got["fresh"].as_u64());
+        assert!(fresh > Some(10) && fresh <= sent, "{reports}");
+    }
+}
+
 /// The controller publishes `setpoint` over TCP and, for comparison, `tick` over UDP to the same node.
 #[test]
 fn a_stopped_reader_delays_no_cycle_and_gets_the_newest_value() {
@@ -345,6 +376,12 @@ fn the_bench_has_all_figures() {
 fn a_cycle_makes_no_other_system_call() {
     calls_of_a_cycle(&Exchange::new("calls"), "recvmmsg", &[]);
     calls_of_a_cycle(&Exchange::new("tcp-calls").over_tcp(), "recvfrom", &["epoll_wait", "epoll_pwait"]);
+    // A publisher receives requests for repairs, too.
+    calls_of_a_cycle(
+        &Exchange::new("pgm-calls").over_pgm(),
+        "ppoll",
+        &["recvmmsg", "sendto", "sendmmsg", "clock_nanosleep"],
+    );
 }
 
 fn calls_of_a_cycle(exchange: &Exchange, receives: &str, waits: &[&str]) {
@@ -366,7 +403,12 @@ fn calls_of_a_cycle(exchange: &Exchange, receives: &str, waits: &[&str]) {
     }
     let mut seen = [0, 0];
     for calls in threads.values() {
-        for (at, (data, others)) in [("sendto", &["clock_nanosleep"][..]), (receives, waits)].into_iter().enumerate() {
+        let sleeps = if receives == "ppoll" {
+            &["clock_nanosleep", "ppoll", "recvmmsg", "sendmmsg"][..]
+        } else {
+            &["clock_nanosleep"]
+        };
+        for (at, (data, others)) in [("sendto", sleeps), (receives, waits)].into_iter().enumerate() {
             let places: Vec<usize> = (0..calls.len()).filter(|at| calls[*at] == data).collect();
             if let [first, .., last] = places.as_slice()
                 && places.len() > 20
@@ -377,5 +419,6 @@ fn calls_of_a_cycle(exchange: &Exchange, receives: &str, waits: &[&str]) {
             }
         }
     }
-    assert_eq!(seen, [2, 2], "two threads that publish and two that receive: {threads:?}");
+    let receiving = if receives == "ppoll" { 4 } else { 2 };
+    assert_eq!(seen, [2, receiving], "two threads that publish and two that receive: {threads:?}");
 }

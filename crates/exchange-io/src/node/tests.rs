@@ -4,6 +4,7 @@ use exchange::{Framing, HEADER_BYTES};
 use std::net::UdpSocket;
 use std::time::Instant;
 
+mod pgm;
 mod tcp;
 
 /// A port that is free on 127.0.0.1 for now.

@@ -166,7 +166,7 @@ impl Receive for TcpReceiver {
     }
 
     fn finish(self) -> Received {
-        Received::new(self.subscriptions, self.rejects, Some(self.accepted))
+        Received { connections: Some(self.accepted), ..Received::new(self.subscriptions, self.rejects) }
     }
 }
 

@@ -202,7 +202,10 @@ fn notes(reports: &[NodeReport]) -> String {
                 );
             }
         }
-        for Address { address, connections, rejects, .. } in &report.addresses {
+        for Address { address, connections, repaired, rejects, .. } in &report.addresses {
+            if let Some(repaired) = repaired.filter(|repaired| *repaired > 0) {
+                let _ = writeln!(text, "{node} {address}: packets repaired by PGM: {}", commas(repaired));
+            }
             let what = if connections.is_some() { "frames or connections" } else { "datagrams" };
             for (kind, count) in not_zero(rejects) {
                 let _ = writeln!(text, "{node} {address}: {what} refused, {kind}: {count}");
