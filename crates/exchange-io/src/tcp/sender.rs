@@ -11,8 +11,10 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::Duration;
 
-/// From one attempt to connect to the next one, and between looks for a broken connection.
-const RETRY: Duration = Duration::from_millis(100);
+/// From one attempt to connect to the next one.
+const RETRY: Duration = Duration::from_millis(20);
+/// Between looks for a broken connection.
+const LOOK: Duration = Duration::from_millis(100);
 const CONNECT: Duration = Duration::from_millis(500);
 /// A connection that took nothing for so long is made anew: the subscriber's host may have ended without a word. In ns.
 const STALLED_NS: u64 = 5_000_000_000;
@@ -134,7 +136,7 @@ impl Connector {
             if !is_connected {
                 is_connected = self.connect().is_ok_and(|stream| self.made.try_send(stream).is_ok());
             }
-            std::thread::sleep(RETRY);
+            std::thread::sleep(if is_connected { LOOK } else { RETRY });
         }
     }
 

@@ -145,7 +145,7 @@ fn a_publisher_does_not_wait_for_the_end_of_its_former_connection() {
 }
 
 /// The publisher of a pair, connected to a subscriber that this test is.
-fn connected(pair: &Pair) -> (Publisher, TcpStream, u64) {
+fn connected(pair: &Pair) -> (Publisher, TcpListener, TcpStream, u64) {
     let listener = TcpListener::bind(("127.0.0.2", pair.port)).unwrap();
     let node = pair.file.node(&pair.a).unwrap();
     let mut publisher = publisher(&pair.file, node, &node.publish[0], &pair.file.topics[0]).unwrap();
@@ -154,7 +154,7 @@ fn connected(pair: &Pair) -> (Publisher, TcpStream, u64) {
     for number in 0.. {
         publisher.cycle(number, clock::monotonic_ns()).unwrap();
         if stream.peek(&mut [0]).is_ok() {
-            return (publisher, stream, number + 1);
+            return (publisher, listener, stream, number + 1);
         }
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -164,7 +164,7 @@ fn connected(pair: &Pair) -> (Publisher, TcpStream, u64) {
 #[test]
 fn a_reader_that_reads_nothing_gets_the_newest_frame_later() {
     let pair = tcp_pair("slow", "");
-    let (mut publisher, mut stream, begun) = connected(&pair);
+    let (mut publisher, _listener, mut stream, begun) = connected(&pair);
     let cycles = begun + 50_000;
     for number in begun..cycles {
         publisher.cycle(number, clock::monotonic_ns()).unwrap();
@@ -192,6 +192,34 @@ fn a_reader_that_reads_nothing_gets_the_newest_frame_later() {
     let connection = &connections[0];
     assert!(connection.replaced > cycles / 2 && connection.connects == 1, "{connection:?}");
     assert_eq!(numbers.len() as u64 + lost, last, "{connection:?}");
+}
+
+#[test]
+fn a_connection_that_takes_nothing_is_made_again() {
+    let pair = tcp_pair("stalled", "");
+    let (mut publisher, listener, first, _) = connected(&pair);
+    let now_ns = clock::monotonic_ns();
+    let mut send = |after_s: u64| {
+        let at_ns = now_ns + after_s * 1_000_000_000;
+        publisher.sender.send(Framing::Native, &Header::default(), &[0; 24], at_ns).unwrap();
+    };
+    (0..50_000).for_each(|_| send(0));
+    (0..100).for_each(|_| send(4));
+    listener.set_nonblocking(true).unwrap();
+    assert!(listener.accept().is_err(), "too early");
+    send(6);
+    listener.set_nonblocking(false).unwrap();
+    let (second, _) = listener.accept().unwrap();
+    second.set_nonblocking(true).unwrap();
+    let begun = Instant::now();
+    while second.peek(&mut [0]).is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+        send(6);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let (_, connections) = publisher.sender.finish();
+    assert!(connections[0].connects == 2 && connections[0].unsent > 0, "{connections:?}");
+    drop(first);
 }
 
 #[test]
