@@ -20,7 +20,7 @@ pub fn cell_ns(cell: &Cell) -> u64 {
         _ if spec.stop.max_ms != u32::MAX => u64::from(spec.stop.max_ms) * 1_000_000,
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
         Some(rate) => (spec.stop.max_count as f64 / rate * 1e9) as u64,
-        None if spec.probe() == Probe::Wake => {
+        None if matches!(spec.probe(), Probe::Wake | Probe::Cycle) => {
             spec.stop.max_count.saturating_mul(1000 * u64::from(spec.interval_us.unwrap_or(model::wake::INTERVAL_US)))
         }
         None => COUNTED_NS,

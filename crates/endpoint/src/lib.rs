@@ -7,6 +7,7 @@
 #![expect(missing_docs, reason = "what has no comment is what its name says")]
 
 mod address;
+mod cycle;
 mod data_accept;
 mod error;
 mod halt;

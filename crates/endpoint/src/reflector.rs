@@ -262,6 +262,9 @@ fn run(plan: ReflectorConfig, orders: &mpsc::Receiver<StartCommand>, link: &Sess
     if plan.request.stream.is_some() {
         return crate::stream::run(plan, orders, link);
     }
+    if plan.request.cycle.is_some() {
+        return crate::cycle::run(plan, orders, link);
+    }
     if plan.request.socket.protocol == Protocol::Pgm {
         return crate::pgm::run(plan, orders, link);
     }

@@ -114,7 +114,13 @@ pub(crate) fn machine(network: bool, shared: &Shared) -> Result<ServerSession, E
     let mut words = vec![capability::PACE];
     if network {
         words.extend(Protocol::ALL.into_iter().filter(|one| one.is_served()).map(Protocol::word));
-        words.extend([capability::MULTICAST, capability::CONNECT_EACH, capability::STREAM, capability::HEARTBEAT]);
+        words.extend([
+            capability::MULTICAST,
+            capability::CONNECT_EACH,
+            capability::STREAM,
+            capability::HEARTBEAT,
+            capability::CYCLE,
+        ]);
     } else {
         words.push(capability::INHERITED);
     }

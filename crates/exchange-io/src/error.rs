@@ -29,6 +29,8 @@ pub enum NodeError {
     Image(#[from] ImageError),
     #[error("node '{node}': {cause}")]
     Net { node: String, cause: net::NetError },
+    #[error("node '{node}': an exchange does not go over {protocol} yet: use udp")]
+    Protocol { node: String, protocol: model::Protocol },
     #[error("node '{node}': {cause}")]
     Pgm { node: String, cause: pgm_io::PgmIoError },
     #[error("node '{node}': {cause}")]

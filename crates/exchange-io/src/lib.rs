@@ -7,6 +7,7 @@
 #![expect(missing_docs, reason = "what has no comment is what its name says")]
 
 mod bench;
+mod echoed;
 mod error;
 mod image;
 mod node;
@@ -18,6 +19,7 @@ mod sender;
 mod tcp;
 
 pub use bench::{BenchFigures, bench};
+pub use echoed::{Echo, EchoedTopic, Inlet, Listener, Talker};
 pub use error::{ImageError, NodeError};
 pub use image::{Busy, ImageReader, ImageSpec, ImageWriter, Sample, image_path, images};
 pub use node::Node;

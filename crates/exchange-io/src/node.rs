@@ -23,8 +23,8 @@ use std::time::Duration;
 use task::TaskError;
 
 /// Datagrams that a receiving thread takes at once, and room for each; a longer one is no frame.
-const BATCH: usize = 16;
-const ROOM: usize = 2048;
+pub(crate) const BATCH: usize = 16;
+pub(crate) const ROOM: usize = 2048;
 /// Stack that a thread touches before its first cycle.
 const STACK: usize = 256 * 1024;
 /// From the start of the threads to the first cycle, in ns.
@@ -177,7 +177,7 @@ impl Node {
     }
 }
 
-fn group_options(local: IpAddr, port: u16) -> Result<GroupOptions, NetError> {
+pub(crate) fn group_options(local: IpAddr, port: u16) -> Result<GroupOptions, NetError> {
     Ok(GroupOptions {
         carrier: Carrier::Udp { port },
         local,

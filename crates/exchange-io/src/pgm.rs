@@ -25,6 +25,7 @@ const CLOSE: Duration = Duration::from_millis(200);
 const QUIET_NS: u64 = 100_000;
 
 /// Sends the frames of one topic.
+#[derive(Debug)]
 pub(crate) struct PgmSender {
     socket: PgmSocket,
     frame: Box<[u8]>,
@@ -138,7 +139,7 @@ impl Receive for PgmReceiver {
                 _ if message.tsi.gsi != *publisher => rejects.other_sender += 1,
                 None => rejects.too_long += 1,
                 Some(bytes) => {
-                    if let Err(error) = take(framing, subscriptions, rejects, bytes, sender) {
+                    if let Err(error) = take(framing, subscriptions, rejects, (bytes, sender), &mut |_, _| {}) {
                         rejects.count(error);
                     }
                 }

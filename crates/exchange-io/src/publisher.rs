@@ -14,6 +14,7 @@ const HYBRID_NS: u64 = 50_000;
 /// A spinning publisher looks for the end of the run at least so often, in ns.
 const SLICE_NS: u64 = 10_000_000;
 
+#[derive(Debug)]
 pub(crate) struct Publisher {
     pub(crate) topic: Topic,
     pub(crate) header: Header,
@@ -31,10 +32,7 @@ pub(crate) struct Publisher {
 impl Publisher {
     /// Publishes each cycle until `stop`, then the last frame.
     pub(crate) fn run(mut self, mut cycle: Cycle, stop: &AtomicBool) -> Result<Published, PathError> {
-        while wait_until(cycle.due_ns(), self.pacer, &mut self.sender, stop)? {
-            self.cycle(cycle.number(), cycle.due_ns())?;
-            cycle.advance(clock::monotonic_ns());
-        }
+        self.cycles(&mut cycle, stop, |_, _, _| {})?;
         let sent = self.header.sequence;
         // Frames of other framings cannot be marked as the last one.
         if self.topic.framing.is_native() {
@@ -56,9 +54,25 @@ impl Publisher {
         })
     }
 
-    /// Sends the frame of a cycle that was due at `due_ns`. Errors: the socket is broken.
+    /// Publishes each cycle until `stop`; `note` gets its number, when it was due, and when its thread looked at the clock.
     #[inline]
-    pub(crate) fn cycle(&mut self, number: u64, due_ns: u64) -> Result<(), PathError> {
+    pub(crate) fn cycles(
+        &mut self,
+        cycle: &mut Cycle,
+        stop: &AtomicBool,
+        mut note: impl FnMut(u64, u64, u64),
+    ) -> Result<(), PathError> {
+        while wait_until(cycle.due_ns(), self.pacer, &mut self.sender, stop)? {
+            let begun_ns = self.cycle(cycle.number(), cycle.due_ns())?;
+            note(cycle.number(), cycle.due_ns(), begun_ns);
+            cycle.advance(clock::monotonic_ns());
+        }
+        Ok(())
+    }
+
+    /// Sends the frame of a cycle that was due at `due_ns`; returns when it looked at the clock. Errors: the socket is broken.
+    #[inline]
+    pub(crate) fn cycle(&mut self, number: u64, due_ns: u64) -> Result<u64, PathError> {
         let now_ns = clock::monotonic_ns();
         if !self.header.is_last {
             self.wake_ups.record(now_ns.saturating_sub(due_ns));
@@ -71,12 +85,31 @@ impl Publisher {
         self.header.sent_ns = real_ns;
         self.sender.send(self.topic.framing, &self.header, &self.data, now_ns)?;
         if !self.header.is_last {
-            let Header { quality, sequence, epoch, cycle, scheduled_ns, sent_ns, .. } = self.header;
-            let sample = Sample { quality, sequence, epoch, cycle, scheduled_ns, sent_ns, stored_ns: now_ns };
-            self.image.write(&sample, &self.data);
-            self.header.sequence += 1;
+            self.store(now_ns);
         }
+        Ok(now_ns)
+    }
+
+    /// Sends a sample back as it came: with its numbers, and the time at which its cycle was due. Errors: the socket is broken.
+    #[inline]
+    pub(crate) fn echo(&mut self, sample: &Sample, data: &[u8]) -> Result<(), PathError> {
+        let Some(own) = self.data.get_mut(..data.len()) else { return Ok(()) };
+        own.copy_from_slice(data);
+        let Sample { quality, sequence, epoch, cycle, scheduled_ns, stored_ns, .. } = *sample;
+        let sent_ns = clock::realtime_ns();
+        self.header = Header { quality, sequence, epoch, cycle, scheduled_ns, sent_ns, ..self.header };
+        self.sender.send(self.topic.framing, &self.header, &self.data, stored_ns)?;
+        self.store(stored_ns);
         Ok(())
+    }
+
+    /// Writes what was sent into the own image.
+    #[inline]
+    fn store(&mut self, stored_ns: u64) {
+        let Header { quality, sequence, epoch, cycle, scheduled_ns, sent_ns, .. } = self.header;
+        let sample = Sample { quality, sequence, epoch, cycle, scheduled_ns, sent_ns, stored_ns };
+        self.image.write(&sample, &self.data);
+        self.header.sequence += 1;
     }
 
     /// The data of this cycle, and how far they can be trusted.

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Batches that are taken after the end.
 const LAST_TURNS: u32 = 1000;
 
+#[derive(Debug)]
 pub(crate) struct Subscription {
     pub(crate) topic: String,
     /// As frames carry it.
@@ -43,6 +44,7 @@ impl Received {
     }
 }
 
+#[derive(Debug)]
 pub(crate) struct Receiver {
     pub(crate) socket: GroupSocket,
     pub(crate) spins: bool,
@@ -67,16 +69,50 @@ pub(crate) trait Receive: Sized {
 
     /// Receives until `stop`.
     fn run(mut self, stop: &AtomicBool) -> Result<Received, PathError> {
-        while !stop.load(Ordering::Relaxed) {
-            self.turn(self.spins())?;
+        until(stop, self.spins(), |spins| self.turn(spins))?;
+        Ok(self.finish())
+    }
+}
+
+/// Takes turns until `stop`. What arrived before the end counts, but a flood does not keep the thread.
+#[inline]
+fn until(
+    stop: &AtomicBool,
+    spins: bool,
+    mut turn: impl FnMut(bool) -> Result<usize, PathError>,
+) -> Result<(), PathError> {
+    while !stop.load(Ordering::Relaxed) {
+        turn(spins)?;
+    }
+    for _ in 0..LAST_TURNS {
+        if turn(true)? == 0 {
+            break;
         }
-        // What arrived before the end counts, but a flood does not keep the thread.
-        for _ in 0..LAST_TURNS {
-            if self.turn(true)? == 0 {
-                break;
+    }
+    Ok(())
+}
+
+impl Receiver {
+    /// Receives until `stop`; `note` gets each new value with its data.
+    #[inline]
+    pub(crate) fn receive(&mut self, stop: &AtomicBool, mut note: impl FnMut(&Sample, &[u8])) -> Result<(), PathError> {
+        until(stop, self.spins, |spins| self.turn_with(spins, &mut note))
+    }
+
+    /// As [`Receive::turn`], with the number of datagrams; `note` gets each new value with its data.
+    #[inline]
+    pub(crate) fn turn_with(&mut self, spins: bool, note: &mut impl FnMut(&Sample, &[u8])) -> Result<usize, PathError> {
+        let count = if spins { self.batch.receive(&self.socket) } else { self.batch.receive_waiting(&self.socket) }?;
+        let Self { batch, subscriptions, rejects, .. } = self;
+        while let Some(datagram) = batch.take() {
+            // All topics of an address have the same framing.
+            let framing = subscriptions.first().map_or(Framing::Native, |first| first.framing);
+            if let Err(error) = take(framing, subscriptions, rejects, (datagram.bytes, datagram.from), note) {
+                rejects.count(error);
             }
         }
-        Ok(self.finish())
+        beat(subscriptions);
+        Ok(count)
     }
 }
 
@@ -87,17 +123,7 @@ impl Receive for Receiver {
 
     #[inline]
     fn turn(&mut self, spins: bool) -> Result<usize, PathError> {
-        let count = if spins { self.batch.receive(&self.socket) } else { self.batch.receive_waiting(&self.socket) }?;
-        while let Some(datagram) = self.batch.take() {
-            // All topics of an address have the same framing.
-            let framing = self.subscriptions.first().map_or(Framing::Native, |first| first.framing);
-            if let Err(error) = take(framing, &mut self.subscriptions, &mut self.rejects, datagram.bytes, datagram.from)
-            {
-                self.rejects.count(error);
-            }
-        }
-        beat(&self.subscriptions);
-        Ok(count)
+        self.turn_with(spins, &mut |_, _| {})
     }
 
     fn finish(mut self) -> Received {
@@ -113,14 +139,14 @@ pub(crate) fn beat(subscriptions: &[Subscription]) {
     subscriptions.iter().for_each(|subscription| subscription.image.beat(now_ns));
 }
 
-/// Takes what arrived just now. Errors: it is no frame.
+/// Takes what arrived just now; `note` gets a new value with its data. Errors: it is no frame.
 #[inline]
 pub(crate) fn take(
     framing: Framing,
     subscriptions: &mut [Subscription],
     rejects: &mut Rejects,
-    bytes: &[u8],
-    from: IpAddr,
+    (bytes, from): (&[u8], IpAddr),
+    note: &mut impl FnMut(&Sample, &[u8]),
 ) -> Result<(), FrameError> {
     let at = now();
     let (header, data) = framing.decode(bytes)?;
@@ -144,6 +170,7 @@ pub(crate) fn take(
             stored_ns: at.monotonic_ns,
         };
         image.write(&sample, data);
+        note(&sample, data);
     }
     image.count(&monitor.counters);
     Ok(())

@@ -7,6 +7,7 @@ use exchange::{Framing, Header};
 use net::PathError;
 use net::group::{Extra, GroupSocket, SendBatch, Target};
 
+#[derive(Debug)]
 pub(crate) enum Sender {
     Udp { socket: GroupSocket, targets: Vec<Target>, batch: SendBatch },
     Tcp(TcpSender),

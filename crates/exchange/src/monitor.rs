@@ -323,6 +323,13 @@ impl Monitor {
         self.first_miss.get_or_insert(FirstMiss { cycle, late_ns, at_ns: at.monotonic_ns });
     }
 
+    /// Ends the monitor before a cycle that is not awaited: those before it that did not come are missed.
+    pub fn finish_before(&mut self, cycle: u64, at: Arrival) {
+        if let Some(newest) = self.newest.take().filter(|_| self.config.has_common_clock) {
+            self.miss(cycle.saturating_sub(newest.cycle).saturating_sub(1), None, 0, at);
+        }
+    }
+
     /// Ends the monitor at this time: what was due and did not come is missed.
     pub fn finish(&mut self, at: Arrival) {
         let MonitorConfig { period_ns, deadline_ns, has_common_clock, .. } = self.config;

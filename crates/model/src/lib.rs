@@ -10,6 +10,7 @@ pub mod words;
 pub mod cause;
 pub mod clockmap;
 pub mod cpus;
+pub mod cycle;
 pub mod end;
 pub mod error;
 pub mod event;
@@ -54,6 +55,7 @@ pub use cause::{
 };
 pub use clockmap::{ClockMap, ClockPoint, ClockSource, TickRate};
 pub use cpus::CpuList;
+pub use cycle::{CycleReport, CycleSpec};
 pub use end::{EndSpec, IdleDescriptors, Receive};
 pub use error::ModelError;
 pub use event::Event;

@@ -20,6 +20,8 @@ words! {
         Stream = "stream",
         /// Timer wake-ups of sleeping threads: how late each is, as cyclictest measures it.
         Wake = "wake",
+        /// Data published in each cycle and echoed: which deadlines were missed.
+        Cycle = "cycle",
     }
 }
 
@@ -51,6 +53,8 @@ pub(crate) enum Pattern {
     Schedule,
     /// As many as the path takes, or at a bandwidth.
     Bulk,
+    /// A frame each period.
+    Cycles,
 }
 
 /// The probes that have a fact, as a constant list.
@@ -131,6 +135,14 @@ impl Probe {
                 has_peer: false,
                 others: &[],
                 latency: LatencyKind::WakeUp,
+                ..CLOSED
+            },
+            Self::Cycle => Traits {
+                about: "data exchanged in each cycle, the whole round trip",
+                samples: Some("cycles"),
+                pattern: Pattern::Cycles,
+                latency: LatencyKind::Rtt,
+                compared: &["cycle.misses", "intended.p99.9"],
                 ..CLOSED
             },
         }

@@ -343,6 +343,9 @@ pub struct ResultDocument {
     /// Deadlines and timers (`wake`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wake: Option<crate::WakeReport>,
+    /// Cycles and their deadlines (`cycle`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycle: Option<crate::CycleReport>,
     /// Mean deviation of ICMP echo as ping prints it (sqrt of mean square less square of mean), RTT.
     pub mdev_ns: Option<f64>,
     /// Quantities over time.

@@ -72,6 +72,8 @@ enum Ends {
 }
 
 const ALL: &[Pattern] = &[Pattern::Rounds, Pattern::Schedule, Pattern::Bulk];
+/// With the cycles of an exchange.
+const EVERY: &[Pattern] = &[Pattern::Rounds, Pattern::Schedule, Pattern::Bulk, Pattern::Cycles];
 const ROUNDS: &[Pattern] = &[Pattern::Rounds];
 
 /// A row for each protocol: what it carries, how its ends come together, its largest message, for which patterns, what it is.
@@ -99,7 +101,7 @@ traits! {
     // And a data sequence signal with a mapping and a 32-bit acknowledgement (RFC 8684, section 3.3).
     Mptcp Bytes Ends::Connect(56), 16 << 20, ALL, "Multipath TCP; a connection that falls back to TCP makes the verdict invalid";
     // RFC 768 over IPv4: a 16-bit length less the 8-byte header, less a 20-byte IP header.
-    Udp Datagrams Ends::Address, 65_507, ALL, "UDP, unicast or multicast";
+    Udp Datagrams Ends::Address, 65_507, EVERY, "UDP, unicast or multicast";
     // The common header and that of a DATA chunk (RFC 9260, sections 3.1 and 3.3.1). The size is that of UDP, to be compared.
     Sctp Messages Ends::Connect(28), 65_507, ROUNDS, "SCTP, one-to-one; only where the kernel has it (modprobe sctp)";
     SctpSeqpacket Messages Ends::Address, 65_507, ROUNDS,

@@ -2,8 +2,8 @@
 
 use crate::error::within;
 use crate::{
-    EndSpec, LatencyKind, ModelError, PaceSpec, PeerProgram, Probe, Protocol, Receive, Role, SizeList, SocketSpec,
-    StreamSpec, WakeSpec,
+    CycleSpec, EndSpec, LatencyKind, ModelError, PaceSpec, PeerProgram, Probe, Protocol, Receive, Role, SizeList,
+    SocketSpec, StreamSpec, WakeSpec,
 };
 
 /// Idle time between two rounds, in µs; both may be set, the sleep comes first.
@@ -120,6 +120,10 @@ pub enum ProbeOptions {
         #[serde(default)]
         wake: WakeSpec,
     },
+    Cycle {
+        #[serde(default)]
+        cycle: CycleSpec,
+    },
 }
 
 impl ProbeOptions {
@@ -132,6 +136,7 @@ impl ProbeOptions {
             Probe::Pace => Self::Pace { pace: PaceSpec::default() },
             Probe::Stream => Self::Stream { stream: StreamSpec::default() },
             Probe::Wake => Self::Wake { wake: WakeSpec::default() },
+            Probe::Cycle => Self::Cycle { cycle: CycleSpec::default() },
         }
     }
 }
@@ -216,7 +221,11 @@ impl ProbeSpec {
             pings: 1,
             pongs: 1,
             gap: Gap::default(),
-            interval_us: (probe == Probe::Wake).then_some(crate::wake::INTERVAL_US),
+            interval_us: match probe {
+                Probe::Wake => Some(crate::wake::INTERVAL_US),
+                Probe::Cycle => Some(crate::cycle::PERIOD_US),
+                _ => None,
+            },
             warmup: Warmup::default(),
             stop: StopRule::default(),
             timeout_ms: 1000,
@@ -239,6 +248,7 @@ impl ProbeSpec {
             ProbeOptions::Pace { .. } => Probe::Pace,
             ProbeOptions::Stream { .. } => Probe::Stream,
             ProbeOptions::Wake { .. } => Probe::Wake,
+            ProbeOptions::Cycle { .. } => Probe::Cycle,
         }
     }
 
@@ -299,6 +309,16 @@ impl ProbeSpec {
         if let ProbeOptions::Wake { wake } = &self.options { Some(wake) } else { None }
     }
 
+    /// The cycles of `cycle`.
+    pub fn cycle(&self) -> Option<&CycleSpec> {
+        if let ProbeOptions::Cycle { cycle } = &self.options { Some(cycle) } else { None }
+    }
+
+    /// How the sender waits for its schedule, where it has one.
+    pub fn pacer(&self) -> Option<crate::Pacer> {
+        self.pace().map(|pace| pace.pacer).or(self.cycle().map(|cycle| cycle.pacer))
+    }
+
     /// Whether endpoints of Windhover take part, which get settings and report.
     pub fn has_session(&self) -> bool {
         self.probe().has_reflector() && self.peer.is_own()
@@ -341,6 +361,7 @@ impl ProbeSpec {
             ProbeOptions::Pace { pace } => pace.check()?,
             ProbeOptions::Stream { stream } => crate::stream::check(self, stream)?,
             ProbeOptions::Wake { wake } => crate::wake::check(self, wake)?,
+            ProbeOptions::Cycle { cycle } => crate::cycle::check(self, cycle)?,
             ProbeOptions::Pingpong | ProbeOptions::Rr(_) | ProbeOptions::Ping => {}
         }
         if self.capture {
@@ -474,7 +495,8 @@ impl ProbeSpec {
     pub fn initiator_cpus(&self) -> impl Iterator<Item = Option<u32>> {
         let several = self.wake().filter(|wake| !wake.cpus.is_empty());
         let first = if several.is_some() { Vec::new() } else { vec![self.initiator.cpu] };
-        let receiver = self.pace().and_then(|pace| pace.receive_cpu).map(Some);
+        let receive_cpu = self.pace().map(|pace| pace.receive_cpu).or(self.cycle().map(|cycle| cycle.receive_cpu));
+        let receiver = receive_cpu.flatten().map(Some);
         first.into_iter().chain(several.into_iter().flat_map(|wake| wake.cpus.iter().map(Some))).chain(receiver)
     }
 

@@ -17,7 +17,7 @@ pub use send::{Extra, SendBatch, Target};
 pub use settings::{Carrier, GroupOptions};
 pub use wait::{GroupWait, Woken};
 
-use crate::bound::bind;
+use crate::bound::{bind, own_address};
 use crate::resolve::with_scope;
 use crate::{NetError, made, multicast, options, sys};
 use libc::c_int;
@@ -146,6 +146,19 @@ impl GroupSocket {
             Carrier::Udp { .. } => "UDP",
             Carrier::Raw { .. } => "raw IP",
         }
+    }
+
+    /// A second handle of the same socket, for a thread that sends beside one that hears. Errors: no descriptor is free.
+    pub fn duplicate(&self) -> Result<Self, NetError> {
+        let fd = self.fd.try_clone().map_err(|cause| NetError::Socket { what: self.name(), cause })?;
+        made::note(fd.as_raw_fd());
+        Ok(Self { fd, carrier: self.carrier, interface: self.interface, v6: self.v6 })
+    }
+
+    /// The port that it is bound to. Errors: the system does not say it.
+    pub fn port(&self) -> Result<u16, NetError> {
+        let own = own_address(self.fd()).map_err(|cause| NetError::Socket { what: self.name(), cause })?;
+        Ok(own.map_or(0, |address| address.port()))
     }
 
     /// Lets [`ReceiveBatch::receive_waiting`] wait for no longer than [`crate::bulk::PATIENCE`]. Errors: the option is refused.

@@ -170,7 +170,7 @@ pub(crate) fn longest_pace_us(spec: &ProbeSpec) -> u64 {
 
 /// Checks both ends against each other when they share a machine.
 pub(crate) fn same_machine(spec: &ProbeSpec) -> Result<(), ProbeError> {
-    let spins = spec.spins() || spec.pace().is_some_and(|pace| pace.pacer == Pacer::Spin);
+    let spins = spec.spins() || spec.pacer() == Some(Pacer::Spin);
     if let Some(cpu) = spec.shared_cpu().filter(|_| spins) {
         return conflict(
             format!("both ends are on CPU {cpu} of one machine and one of them spins, so the other never runs"),

@@ -4,7 +4,7 @@ use crate::driver::Pass;
 use crate::stop;
 use model::result::{EndReport, SelfCost, Transactions};
 use model::worker::{Measured, ProbeTask};
-use model::{ClockMap, Event, FrameBackend, PgmReport, Probe, ProbeSpec, RrSpec, Source, WakeReport};
+use model::{ClockMap, CycleReport, Event, FrameBackend, PgmReport, Probe, ProbeSpec, RrSpec, Source, WakeReport};
 use record::{FarEnd, Program, Recorded};
 use wire::StopReport;
 
@@ -58,6 +58,7 @@ pub(crate) struct TimedResult {
     pub pgm: Option<PgmReport>,
     pub events: Vec<Event>,
     pub wake: Option<WakeReport>,
+    pub cycle: Option<CycleReport>,
 }
 
 /// Where messages go. The same for all sizes of a session.
@@ -93,12 +94,12 @@ pub(crate) fn assemble(task: &ProbeTask, pass: Pass, mut parts: Parts) -> Measur
     type Rest = Box<dyn FnOnce(&mut Measured)>;
     let (messages, recorded, interval_percent, rest): (_, _, _, Rest) = match parts.figures {
         Figures::Timed(timed) => {
-            let TimedResult { recorded, rates, width_percent, pgm, events, wake } = *timed;
+            let TimedResult { recorded, rates, width_percent, pgm, events, wake, cycle } = *timed;
             let interval_percent = rate_width(spec, &rates).or(width_percent);
             let transactions = spec.rr().map(|rr| transactions(rr, pass.size, &rates));
             let rest = move |measured: &mut Measured| {
                 let result = &mut measured.result;
-                (result.transactions, result.pgm, result.wake) = (transactions, pgm, wake);
+                (result.transactions, result.pgm, result.wake, result.cycle) = (transactions, pgm, wake, cycle);
                 measured.events = events;
             };
             (recorded.messages.clone(), Some(recorded), interval_percent, Box::new(rest))
@@ -135,7 +136,15 @@ pub(crate) fn assemble(task: &ProbeTask, pass: Pass, mut parts: Parts) -> Measur
 impl TimedResult {
     /// Of a loop that has nothing else to say.
     pub(crate) fn new(recorded: Recorded) -> Self {
-        Self { recorded, rates: Vec::new(), width_percent: None, pgm: None, events: Vec::new(), wake: None }
+        Self {
+            recorded,
+            rates: Vec::new(),
+            width_percent: None,
+            pgm: None,
+            events: Vec::new(),
+            wake: None,
+            cycle: None,
+        }
     }
 }
 

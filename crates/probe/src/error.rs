@@ -31,6 +31,8 @@ pub enum ProbeError {
     Net(#[from] net::NetError),
     #[error(transparent)]
     Pgm(#[from] pgm_io::PgmIoError),
+    #[error(transparent)]
+    Exchange(#[from] exchange_io::NodeError),
     #[error("interrupted before anything was measured")]
     Interrupted,
     #[error("the system gives no random numbers: {0}")]

@@ -4,7 +4,7 @@
 //! its caller one [`Measured`] a size as soon as it is done. This crate prints nothing and stores nothing.
 //!
 //! `pingpong`, `rr` and `ping` are one closed loop (`rounds`) over different paths; `pace`, `stream`, `wake` and foreign
-//! workers have loops of their own. A loop runs on a thread of its own, which alone gets the policy and the CPU asked for.
+//! workers have loops of their own; those of `cycle` are a node's of `exchange-io`. A loop runs on a thread of its own, which alone gets the policy and the CPU asked for.
 #![expect(missing_docs, reason = "what has no comment is what its name says")]
 
 use model::worker::{Measured, ProbeTask};
@@ -15,6 +15,7 @@ mod check;
 mod closed_loop;
 mod context;
 mod cost;
+mod cycle;
 mod document;
 mod driver;
 mod echo;
@@ -77,5 +78,6 @@ fn engine(spec: &ProbeSpec) -> (bool, Measure) {
         ProbeOptions::Pace { .. } => (true, pace::measure),
         ProbeOptions::Stream { .. } => (false, stream::measure),
         ProbeOptions::Wake { .. } => (true, wake::measure),
+        ProbeOptions::Cycle { .. } => (true, cycle::measure),
     }
 }

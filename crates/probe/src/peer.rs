@@ -151,6 +151,7 @@ pub(crate) fn request(spec: &ProbeSpec) -> Result<OpenRequest, ProbeError> {
         connect_each: rr.connect_each,
         pace: pace_request(spec),
         stream: None,
+        cycle: None,
     })
 }
 

@@ -287,8 +287,35 @@ const WAKE: CellTable = CellTable {
     ..CLOSED
 };
 
+const CYCLE: CellTable = CellTable {
+    title: Some(|_| {
+        "Cycles: missed deadlines of all repetitions, and geometric means of RTT from when a cycle was due and of wake-ups".to_owned()
+    }),
+    probe: Some(Probe::Cycle),
+    pages: &[
+        Page::of(&[
+            plain("(cycle.cycles) cycle.misses cycle.longest-run (cycle.skipped) lost"),
+            Part {
+                bands: ["from due", "RTT from when it was due"],
+                ids: "intended.p50 intended.p99 intended.p99.9 intended.max",
+            },
+            Part { bands: ["wake-up", "wake-up"], ids: "(lateness.p50) lateness.p99 (lateness.max)" },
+        ]),
+        Page {
+            title: "cycle: CPU",
+            about: Some("what a cycle costs at both ends"),
+            parts: &[
+                Part { bands: ["", "initiator"], ids: "(initiator.machine) (initiator.process) (initiator.softirq)" },
+                Part { bands: ["", "reflector"], ids: "(reflector.machine) (reflector.process) (reflector.softirq)" },
+            ],
+        },
+    ],
+    room: Room::Narrow,
+    ..CLOSED
+};
+
 /// In the order of text and of the page.
-pub(crate) const ALL: [CellTable; 8] = [CLOSED, RR, PING, PACED, ONE_WAY, PGM, STREAMS, WAKE];
+pub(crate) const ALL: [CellTable; 9] = [CLOSED, RR, PING, PACED, ONE_WAY, PGM, STREAMS, WAKE, CYCLE];
 
 fn one_way_title(document: &Document) -> String {
     let rows = ONE_WAY.rows(document);

@@ -85,7 +85,7 @@ fn columns<'a>(axes: BTreeSet<&'a str>) -> CsvColumns<'a, Row<'a>> {
             Some(findings.map(|finding| finding.id.as_str()).collect::<Vec<_>>().join(" "))
         })
         .each([Group::Fates, Group::PgmEnds, Group::Pgm, Group::Cpu, Group::Load, Group::Corrected], figures)
-        .each([Group::Tool, Group::Wake], figures)
+        .each([Group::Tool, Group::Wake, Group::Cycle], figures)
 }
 
 /// The quantities of a group, a column each: times to a tenth of a nanosecond, all others in full.

@@ -42,6 +42,7 @@ mod sfnt;
 mod sheet;
 mod single;
 mod single_closed;
+mod single_cycle;
 mod single_pace;
 mod single_stream;
 mod single_wake;

@@ -2,7 +2,7 @@
 
 use crate::parts::{KEYS, Part};
 use crate::result_tables::Keys;
-use crate::{single_closed, single_pace, single_stream, single_wake};
+use crate::{single_closed, single_cycle, single_pace, single_stream, single_wake};
 use model::result::SelfCost;
 use model::{Probe, ResultDocument};
 
@@ -73,6 +73,16 @@ const WAKE: View = View {
     ..CLOSED
 };
 
+const CYCLE: View = View {
+    figures: Some("RTT from the actual send in µs"),
+    sentences: single_cycle::sentences,
+    tables: single_cycle::parts,
+    own_cost: |cost| {
+        format!(", one in each figure above; recording {:.0} ns a cycle, on another thread", cost.record_ns)
+    },
+    ..CLOSED
+};
+
 pub(crate) fn of(probe: Probe) -> View {
     match probe {
         Probe::Rr => RR,
@@ -80,6 +90,7 @@ pub(crate) fn of(probe: Probe) -> View {
         Probe::Pace => PACE,
         Probe::Stream => STREAM,
         Probe::Wake => WAKE,
+        Probe::Cycle => CYCLE,
         _ => CLOSED,
     }
 }

@@ -103,7 +103,7 @@ pub fn csv<'a>(rows: impl IntoIterator<Item = CsvRow<'a>>) -> Result<String, Sto
         .column("connect_each", |row| Some(row.result.transactions.as_ref()?.connect_each))
         .each([Group::Cpu, Group::Load], figures)
         .column("load_steady", |row| Some(row.result.load.as_ref()?.steady))
-        .each([Group::Corrected, Group::Segments, Group::PgmEnds], figures)
+        .each([Group::Corrected, Group::Segments, Group::PgmEnds, Group::Cycle], figures)
         .column("trusted", |row| Some(row.result.verdict.trusted))
         .column("invalid", |row| Some(ids(&row.result.verdict.invalid)))
         .column("disturbed", |row| Some(ids(&row.result.verdict.disturbed)));

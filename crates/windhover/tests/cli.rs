@@ -16,6 +16,7 @@ fn help_of_every_command() {
         "ping",
         "pace",
         "wake",
+        "cycle",
         "pgm",
         "pgm send",
         "pgm recv",

@@ -108,6 +108,7 @@ impl ClientSession {
             let needed = [
                 (request.pace.is_some(), capability::PACE),
                 (request.stream.is_some(), capability::STREAM),
+                (request.cycle.is_some(), capability::CYCLE),
                 (served, request.socket.protocol.word()),
             ];
             if let Some((_, capability)) = needed.into_iter().find(|(needed, word)| *needed && lacks(word)) {

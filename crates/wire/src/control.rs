@@ -109,6 +109,8 @@ pub mod capability {
     pub const STREAM: &str = "stream";
     /// Hears a client's signs of life while it is sent a stream.
     pub const HEARTBEAT: &str = "heartbeat";
+    /// Echoes the cycles of an exchange.
+    pub const CYCLE: &str = "cycle";
     /// Answers messages that come at a rate, one in so many, and stamps its answers.
     pub const PACE: &str = "pace";
 }

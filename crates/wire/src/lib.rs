@@ -37,7 +37,7 @@ pub use error::{FrameError, KeyError, SessionError};
 pub use frame::{AGENT_LIMIT, CONTROL_LIMIT, Decoder};
 pub use key::Key;
 pub use pgm::{FarRepair, PgmFarEnd, PgmRequest, SourceId};
-pub use request::{OpenRequest, PaceRequest, Refusal};
+pub use request::{CycleRequest, OpenRequest, PaceRequest, Refusal};
 pub use server::{ServerConfig, ServerEvent, ServerSession};
 pub use stream::{StreamEnd, StreamRequest};
 

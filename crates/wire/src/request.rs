@@ -4,7 +4,7 @@ use crate::control::{RefuseCode, Token};
 use crate::data::Tier;
 use crate::pgm::PgmRequest;
 use crate::stream::StreamRequest;
-use model::{EndSpec, Limits, Probe, Protocol, Receive, SocketSpec, Stamps};
+use model::{EndSpec, Limits, Probe, Protocol, Receive, SocketSpec, Stamps, cycle};
 
 /// What a client wants to measure.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -30,6 +30,18 @@ pub struct OpenRequest {
     /// What messages at a rate need beside; present with `pace` and only then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<PaceRequest>,
+    /// What cycles need beside; present with `cycle` and only then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycle: Option<CycleRequest>,
+}
+
+/// What a reflector must know of the cycles that it echoes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct CycleRequest {
+    pub period_us: u32,
+    pub deadline_us: u32,
+    /// Where the client hears the echoes, at the address that shows the token.
+    pub port: u16,
 }
 
 /// What a reflector must know of messages that are sent at a rate.
@@ -98,6 +110,7 @@ impl OpenRequest {
             connect_each: false,
             stream: None,
             pace: None,
+            cycle: None,
         }
     }
 
@@ -144,6 +157,7 @@ impl OpenRequest {
         }
         crate::pgm::check(self)?;
         self.check_pace(limits)?;
+        self.check_cycle(limits)?;
         if let Some(stream) = &self.stream {
             stream.check(self, limits)?;
         }
@@ -180,6 +194,33 @@ impl OpenRequest {
             None if pace.group.is_some() => bad("only reflectors of one group share a tag"),
             None => Ok(()),
         }
+    }
+
+    fn check_cycle(&self, limits: &Limits) -> Result<(), Refusal> {
+        let is_cycle = self.probe == Probe::Cycle;
+        let Some(CycleRequest { period_us, deadline_us, port }) = self.cycle.filter(|_| is_cycle) else {
+            return if is_cycle || self.cycle.is_some() {
+                bad("cycle and its period come together: use the same windhover at both ends")
+            } else {
+                Ok(())
+            };
+        };
+        let (periods, deadlines) = (cycle::PERIODS_US, 1..=cycle::MAX_DEADLINE_US);
+        if !periods.contains(&period_us) || !deadlines.contains(&deadline_us) || port < FIRST_GROUP_PORT {
+            return bad(format!(
+                "a period of {period_us} µs, a deadline of {deadline_us} µs or port {port} is out of range"
+            ));
+        }
+        if self.max_size > cycle::MAX_BYTES || self.pings.max(self.pongs) > 1 || self.connect_each {
+            return bad(format!("a cycle has one frame of at most {} bytes and one echo", cycle::MAX_BYTES));
+        }
+        if 1_000_000 / period_us > limits.max_rate_pps {
+            return limit(format!(
+                "a cycle each {period_us} µs is above the reflector's limit of {} messages a second: use a longer --interval-us, or raise its --max-rate",
+                limits.max_rate_pps
+            ));
+        }
+        Ok(())
     }
 
     pub fn check_sizes(&self, size: u32, response_size: u32) -> Result<(), Refusal> {

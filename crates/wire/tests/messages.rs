@@ -53,7 +53,7 @@ prop_compose! {
     ) -> OpenRequest {
         let socket = SocketSpec { ttl, ..SocketSpec::new(protocol) };
         let pace = ttl.map(|every| PaceRequest { rate_pps: pings, every: u32::from(every), stamps: Stamps::Kernel, ..PaceRequest::default() });
-        OpenRequest { probe: Probe::Rr, socket, end, pings, pongs, max_size, connect_each, stream: None, pace }
+        OpenRequest { probe: Probe::Rr, socket, end, pings, pongs, max_size, connect_each, stream: None, pace, cycle: None }
     }
 }
 

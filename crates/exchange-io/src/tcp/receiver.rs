@@ -89,7 +89,7 @@ impl TcpReceiver {
                 *heard_ns = clock::monotonic_ns();
                 loop {
                     let frame = match splitter.take() {
-                        Ok(Some(frame)) => take(*framing, subscriptions, rejects, frame, *from),
+                        Ok(Some(frame)) => take(*framing, subscriptions, rejects, (frame, *from), &mut |_, _| {}),
                         Ok(None) => break true,
                         Err(error) => Err(error),
                     };

@@ -21,12 +21,14 @@ const STALLED_NS: u64 = 5_000_000_000;
 const STACK: usize = 128 * 1024;
 
 /// Sends the frames of one topic.
+#[derive(Debug)]
 pub(crate) struct TcpSender {
     frame: Box<[u8]>,
     targets: Vec<Target>,
 }
 
 /// A subscriber.
+#[derive(Debug)]
 struct Target {
     to: SocketAddr,
     stream: Option<TcpStream>,

@@ -4,11 +4,13 @@ use super::Record::Always;
 use super::flag::Gives::{After, Local, Remote};
 use super::flag::{ENDS, IDLE, SOCKET, TOP};
 use super::{NAMED, PLAIN, Shown, Value, address, on, parsed, text, unless_unset, whole, word};
-use crate::Probe::{Pace, Ping, Pingpong, Rr, Stream, Wake};
+use crate::Probe::{Cycle, Pace, Ping, Pingpong, Rr, Stream, Wake};
 use crate::{EndSpec, ModelError, Multicast, Probe, ProbeSpec, Protocol, SocketSpec};
 
 /// The commands with an endpoint.
-const ENDED: &[Probe] = &[Pingpong, Rr, Pace, Stream];
+const ENDED: &[Probe] = &[Pingpong, Rr, Pace, Stream, Cycle];
+/// Those of them whose sockets are bound to devices and have a time to live.
+const ROUTED: &[Probe] = &[Pingpong, Rr, Pace, Stream];
 /// Those that send single messages.
 const MESSAGES: &[Probe] = &[Pingpong, Rr, Pace];
 
@@ -92,9 +94,9 @@ factors! { FACTORS =
         flag "bind" <ADDR> on [Ping] TOP "Local address", gives(Local("default"));
     "device" Text Ends(device = unless_unset(text)), applies_to(Probe::WITH_PEER),
         about("Network device that the data socket of each end is bound to (default: none).");
-        flag "device" <DEV> on ENDED ENDS "Network device that the data socket is bound to", gives(Local("default")),
+        flag "device" <DEV> on ROUTED ENDS "Network device that the data socket is bound to", gives(Local("default")),
             aliases(&["bindtodev", "bind-dev"]);
-        flag "remote-device" <DEV> on ENDED ENDS "Network device that the far end's data socket is bound to", gives(Remote);
+        flag "remote-device" <DEV> on ROUTED ENDS "Network device that the far end's data socket is bound to", gives(Remote);
         flag "device" <DEV> on [Ping] TOP "Network device that the socket is bound to", gives(Local("default"));
     "idle_pipes" Whole Ends(idle.pipes = whole), default("0"), of(&[Pingpong]), about("Idle pipes of each end.");
         flag "idle-pipes" <N> on [Pingpong] IDLE "Idle pipes of this end", gives(Local("")), default("0"), aliases(&["n-pipe"]);
@@ -124,7 +126,7 @@ factors! { FACTORS =
     "more" Switch Socket(more = on), default("false"), of(MESSAGES);
         flag "more" = "true" on MESSAGES SOCKET "MSG_MORE on all but the last message of a round";
     "ttl" Whole Socket(ttl), applies_to(Probe::WITH_PEER), about("Time to live, or hop limit, of data (default: the system's, 1 for multicast).");
-        flag "ttl" <N> on ENDED SOCKET "Time to live, or hop limit, of data";
+        flag "ttl" <N> on ROUTED SOCKET "Time to live, or hop limit, of data";
         flag "ttl" <N> on [Ping] TOP "Time to live, or hop limit";
     "frame_backend" Text Socket(frame_backend = unless_unset(parsed)), of(&[Pingpong, Rr]), over(&[Protocol::Frame]),
         about("How `frame` gets past the kernel at both ends: `zero-copy`, `native`, `generic` or `packet` (default: the first that opens)."),

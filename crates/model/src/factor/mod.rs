@@ -21,8 +21,8 @@ pub use kind::{AxisValues, ValueType, scaled};
 pub use serde_json::Value;
 
 use crate::{
-    EndSpec, ModelError, PaceSpec, Probe, ProbeOptions, ProbeSpec, Protocol, Role, RrSpec, SocketSpec, StreamSpec,
-    WakeSpec,
+    CycleSpec, EndSpec, ModelError, PaceSpec, Probe, ProbeOptions, ProbeSpec, Protocol, Role, RrSpec, SocketSpec,
+    StreamSpec, WakeSpec,
 };
 use std::net::IpAddr;
 
@@ -63,12 +63,16 @@ pub enum Sets {
     Ends(fn(&mut EndSpec, &Value) -> Result<(), ModelError>),
     /// Into the options of `rr`.
     Rr(fn(&mut RrSpec, &Value) -> Result<(), ModelError>),
+    /// Into the schedule of those that send by the clock.
+    Timing(fn(&mut ProbeSpec, &Value) -> Result<(), ModelError>),
     /// Into the schedule of `pace`.
     Pace(fn(&mut PaceSpec, &Value) -> Result<(), ModelError>),
     /// Into the data of `stream`.
     Stream(fn(&mut StreamSpec, &Value) -> Result<(), ModelError>),
     /// Into the threads of `wake`.
     Wake(fn(&mut WakeSpec, &Value) -> Result<(), ModelError>),
+    /// Into the cycles of `cycle`.
+    Cycle(fn(&mut CycleSpec, &Value) -> Result<(), ModelError>),
 }
 
 /// When a cell names a factor in its key and its results. What a grid varies is always named.
@@ -137,6 +141,7 @@ impl Factor {
         let own: &[Probe] = match sets {
             Sets::Pace(_) => &[Probe::Pace],
             Sets::Stream(_) => &[Probe::Stream],
+            Sets::Cycle(_) => &[Probe::Cycle],
             _ => &[],
         };
         Self {
@@ -294,7 +299,7 @@ impl Factor {
         }
         match self.sets {
             Sets::Plan => Ok(()),
-            Sets::Spec(set) => set(spec, value),
+            Sets::Spec(set) | Sets::Timing(set) => set(spec, value),
             Sets::Socket(set) => spec.socket.as_mut().map_or(Ok(()), |socket| set(socket, value)),
             Sets::Ends(set) => match value {
                 // Another tool's server takes no settings, so one value is this end's.
@@ -314,6 +319,7 @@ impl Factor {
                 (Sets::Pace(set), ProbeOptions::Pace { pace }) => set(pace, value),
                 (Sets::Stream(set), ProbeOptions::Stream { stream }) => set(stream, value),
                 (Sets::Wake(set), ProbeOptions::Wake { wake }) => set(wake, value),
+                (Sets::Cycle(set), ProbeOptions::Cycle { cycle }) => set(cycle, value),
                 // It does not apply to other probes.
                 _ => Ok(()),
             },

@@ -2,22 +2,22 @@
 
 use super::Record::{Changed, Listed};
 use super::flag::Gives::Thousandths;
-use super::flag::{MESSAGES, OUTPUT, STOP, TOP};
+use super::flag::{MESSAGES, OUTPUT, SCHEDULE, STOP, TOP};
 use super::{Value, in_ms, long, number, on, parsed, some, whole, word};
-use crate::Probe::{Pace, Ping, Pingpong, Rr, Stream, Wake};
+use crate::Probe::{Cycle, Pace, Ping, Pingpong, Rr, Stream, Wake};
 use crate::error::within;
 use crate::{CpuList, ModelError, Probe, ProbeOptions, ProbeSpec, Protocol};
 
 /// The commands of a closed loop.
 const ROUNDS: &[Probe] = &[Pingpong, Rr];
 /// Those that stop by time or count.
-const TIMED: &[Probe] = &[Pingpong, Rr, Pace];
+const TIMED: &[Probe] = &[Pingpong, Rr, Pace, Cycle];
 /// Those that keep single messages.
-const KEPT: &[Probe] = &[Pingpong, Rr, Ping, Pace, Wake];
+const KEPT: &[Probe] = &[Pingpong, Rr, Ping, Pace, Wake, Cycle];
 /// Those whose late messages can be explained.
-const EXPLAINED: &[Probe] = &[Pingpong, Rr, Pace, Wake];
+const EXPLAINED: &[Probe] = &[Pingpong, Rr, Pace, Wake, Cycle];
 /// Those of them that have messages.
-const MESSAGES_KEPT: &[Probe] = &[Pingpong, Rr, Ping, Pace];
+const MESSAGES_KEPT: &[Probe] = &[Pingpong, Rr, Ping, Pace, Cycle];
 
 fn echo_interval(spec: &mut ProbeSpec, value: &Value) -> Result<(), ModelError> {
     let seconds = number(value)?;
@@ -82,7 +82,7 @@ factors! { FACTORS =
         flag "sleep-gap" <US> on [Pingpong] MESSAGES "Sleep between rounds in µs", default("0");
     "spin_gap_us" Whole Spec(gap.spin_us = whole), default("0"), of(&[Pingpong]);
         flag "spin-gap" <US> on [Pingpong] MESSAGES "Spin between rounds in µs", default("0");
-    "rtt" Switch Spec(rtt = on), of(ROUNDS), about("Report RTT instead of RTT/2 (default false, for `ping` and `pace` true).");
+    "rtt" Switch Spec(rtt = on), of(ROUNDS), about("Report RTT instead of RTT/2 (default false, for `ping`, `pace` and `cycle` true).");
         flag "rtt" = "true" on [Pingpong] MESSAGES "Report RTT instead of RTT/2";
         flag "half" = "false" on [Rr] MESSAGES "Report RTT/2 instead of RTT";
     "response_size" Whole Rr(response_size = some(whole)), applies_to(&[Rr]),
@@ -96,10 +96,12 @@ factors! { FACTORS =
         flag "interval" <S> on [Ping] TOP
             "Time between two echoes in seconds, whatever their answers take; 0: each as soon as the one before is over",
             short(&['i']), default("0.1"), daily();
-    "interval_us" Whole Spec(interval_us = some(whole)), default("1000"), record(Changed), of(&[Wake]),
-        about("Time between two deadlines of a thread of `wake` in µs.");
+    "interval_us" Whole Spec(interval_us = some(whole)), default("1000"), record(Changed), of(&[Wake, Cycle]),
+        about("Time between two deadlines of a thread of `wake`, or between two cycles of `cycle` (50 to 10000), in µs.");
         flag "interval-us" <US> on [Wake] TOP "Time between two deadlines of a thread in µs", short(&['i']), aliases(&["interval"]),
             default("1000"), daily();
+        flag "interval-us" <US> on [Cycle] SCHEDULE "Time between two cycles in µs: 50 (20 kHz) to 10000 (100 Hz)",
+            aliases(&["interval", "period-us"]), default("1000"), daily();
     "cpus" Text Spec(wake_cpus), record(Changed), of(&[Wake]), about("CPUs of the threads of `wake`, one thread each (default: one thread, on `cpu`).");
         flag "cpu" <LIST> on [Wake] TOP "CPUs: one thread on each, as 1 or 1-3,5 [default: one thread, on any CPU]", short(&['a']),
             aliases(&["cpus"]), daily();

@@ -3,14 +3,35 @@
 use super::Record::{Always, Changed};
 use super::flag::{DATA, ENDS, MESSAGES, SCHEDULE, TOP};
 use super::{NAMED, Shown, Value, long, on, parsed, some, whole, word};
-use crate::Probe::{Pace, Ping, Pingpong, Rr, Stream};
-use crate::{ModelError, PaceSpec, Probe, ProbeSpec, Protocol, RateList, SizeList, SocketSpec};
+use crate::Probe::{Cycle, Pace, Ping, Pingpong, Rr, Stream};
+use crate::{ModelError, PaceSpec, Probe, ProbeOptions, ProbeSpec, Protocol, RateList, SizeList, SocketSpec};
 
 /// The commands with single messages.
 const MESSAGES_SENT: &[Probe] = &[Pingpong, Rr, Pace];
+/// Those that send when the clock says so.
+const TIMED_BY_CLOCK: &[Probe] = &[Pace, Cycle];
 
 fn random_delay(pace: &mut PaceSpec, value: &Value) -> Result<(), ModelError> {
     pace.random_delay_percent = Some(whole(value)?).filter(|percent| *percent > 0);
+    Ok(())
+}
+
+fn pacer(spec: &mut ProbeSpec, value: &Value) -> Result<(), ModelError> {
+    match &mut spec.options {
+        ProbeOptions::Pace { pace } => pace.pacer = parsed(value)?,
+        ProbeOptions::Cycle { cycle } => cycle.pacer = parsed(value)?,
+        _ => {}
+    }
+    Ok(())
+}
+
+fn receive_cpu(spec: &mut ProbeSpec, value: &Value) -> Result<(), ModelError> {
+    let cpu = Some(whole(value)?);
+    match &mut spec.options {
+        ProbeOptions::Pace { pace } => pace.receive_cpu = cpu,
+        ProbeOptions::Cycle { cycle } => cycle.receive_cpu = cpu,
+        _ => {}
+    }
     Ok(())
 }
 
@@ -43,11 +64,15 @@ factors! { FACTORS =
         about("How the intended times of pace lie: `even`, `poisson` or `burst:N`.");
         flag "shape" <SHAPE> on [Pace] SCHEDULE "Shape of the schedule at that rate: even, poisson, burst:N (N at once, then a pause)",
             default("even"), conflicts(&["schedule"]);
-    "pacer" Text Pace(pacer = parsed), default("sleep"), record(Always),
-        about("What the sender of pace does until a message is due: `sleep`, `hybrid` or `spin`.");
-        flag "pacer" <PACER> on [Pace] SCHEDULE
+    "pacer" Text Timing(pacer), default("sleep"), record(Always), of(TIMED_BY_CLOCK),
+        about("What the sender of pace or cycle does until a message is due: `sleep`, `hybrid` or `spin`.");
+        flag "pacer" <PACER> on TIMED_BY_CLOCK SCHEDULE
             "What the sender does until a message is due: sleep, hybrid (sleep until shortly before, then spin), spin",
-            default("sleep");
+            default("sleep"), aliases(&["wait"]);
+    "deadline_us" Whole Cycle(deadline_us = some(whole)), record(Changed),
+        about("By when the echo of a cycle must have arrived after it was due, in µs (default: a period).");
+        flag "deadline-us" <US> on [Cycle] SCHEDULE
+            "By when the echo must have arrived after its cycle was due, in µs [default: the interval]", aliases(&["deadline"]), daily();
     "every" Whole Pace(every = whole), default("1"), record(Changed),
         about("The reflectors of pace answer message 0 and every Nth after it.");
         flag "every" <N> on [Pace] SCHEDULE "The far end answers message 0 and every Nth after it; the others are one-way traffic",
@@ -72,9 +97,9 @@ factors! { FACTORS =
              not invalidate them";
     "back_off_us" Whole Socket(back_off), of(&[Pace]), over(&[Protocol::Pgm]),
         about("Longest random wait before the first NAK of PGM in µs, as in `[measure.pgm]`: it decides how fast a loss is repaired.");
-    "receive_cpu" Whole Pace(receive_cpu = some(whole)), record(Changed),
-        about("CPU of the receiving thread of pace (default: the sender's)."), shown(Shown { title: "receive CPU", ..NAMED });
-        flag "receive-cpu" <N> on [Pace] ENDS "CPU of the receiving thread [default: that of --cpu]";
+    "receive_cpu" Whole Timing(receive_cpu), record(Changed), of(TIMED_BY_CLOCK),
+        about("CPU of the receiving thread of pace or cycle (default: the sender's)."), shown(Shown { title: "receive CPU", ..NAMED });
+        flag "receive-cpu" <N> on TIMED_BY_CLOCK ENDS "CPU of the receiving thread [default: that of --cpu]";
 }
 
 // These vary fastest.
@@ -85,6 +110,7 @@ factors! { SWEPT =
         flag "size" <LIST> on [Pingpong, Rr, Pace] MESSAGES
             "Message sizes in bytes: 32 or 1-8,64-1024+64,1-65536x2; `default` for the protocol's own list [default: 32, over pgm \
              64]", aliases(&["sizes", "msgsize"]), daily();
+        flag "size" <LIST> on [Cycle] MESSAGES "Data bytes of a cycle, behind a header of 64 bytes: 1 to 1384", default("32"), daily();
         flag "size" <BYTES> on [Ping] TOP "Data bytes after the ICMP header", short(&['s']), default("56"), daily();
         flag "size" <BYTES> on [Stream] DATA
             "Bytes of a datagram, or of a write: a number or a list, measured one after the other [default: udp what a frame of \

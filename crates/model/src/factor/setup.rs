@@ -12,8 +12,8 @@ factors! { FACTORS =
         about("The program that answers `pingpong`: `windhover`, or `sockperf`, a stock `sockperf server` that runs on the reflector.");
         flag "peer" <PROGRAM> on [Pingpong] TOP "The program that answers: windhover, or sockperf, a stock `sockperf server`",
             default("windhover");
-    "probe" Text Plan(), default("pingpong"), record(Always), about("Probe: `pingpong`, `rr`, `ping`, `pace`, `stream` or `wake`."),
-        shown(Shown { values: &["pingpong", "rr", "ping", "pace", "stream", "wake"], ..NAMED });
+    "probe" Text Plan(), default("pingpong"), record(Always), about("Probe: `pingpong`, `rr`, `ping`, `pace`, `stream`, `wake` or `cycle`."),
+        shown(Shown { values: &["pingpong", "rr", "ping", "pace", "stream", "wake", "cycle"], ..NAMED });
     "protocol" Text Plan(), default("udp"), record(Always), about(Protocol::LISTED),
         shown(Shown { values: &["tcp", "udp"], ..NAMED });
     "kernel" Text Plan(), default("current"), record(Named), scope(Scope::Kernel), shown(Shown { values: &["current"], ..PLAIN }),

@@ -139,6 +139,8 @@ words! {
         Ping = "ICMP echo",
         /// Timer wake-ups.
         Wake = "Timer wake-ups",
+        /// Cycles of an exchange.
+        Cycle = "Cycles of an exchange",
         /// The measurement itself and the tool's own cost.
         Tool = "The measurement itself",
     }

@@ -477,6 +477,19 @@ fn tool() -> Vec<Quantity> {
             share(wake.missed?, wake.deadlines?)
         };
     });
+    all.extend(rows! { figures(Group::Cycle), |result|
+        "cycle.interval | cycle_interval_ns | interval | time between two cycles | Time between two cycles (`cycle`)." Ns First Neither => result.cycle.as_ref()?.interval_ns;
+        "cycle.deadline | cycle_deadline_ns | deadline | deadline | By when an echo must have arrived after its cycle was due." Ns First Neither => result.cycle.as_ref()?.deadline_ns;
+        "cycle.cycles | cycle_cycles | cycles | cycles | Cycles that were due, those that were left out too." Count Sum Neither => result.cycle.as_ref()?.cycles;
+        "cycle.missed | cycle_missed | missed | deadlines missed | Cycles whose echo came after the deadline or not at all." Count Sum Lower => result.cycle.as_ref()?.missed;
+        "cycle.misses | cycle_misses_per_million | misses/M | number of missed deadlines | Missed deadlines for a million cycles." PerMillion Ratio Lower => {
+            let cycle = result.cycle.as_ref()?;
+            (cycle.cycles > 0).then_some([1e6 * cycle.missed as f64, cycle.cycles as f64])
+        }, Headline "misses more deadlines" "misses fewer deadlines";
+        "cycle.runs | cycle_runs | runs | runs of missed deadlines | Runs of missed cycles, one after the other." Count Sum Lower => result.cycle.as_ref()?.runs;
+        "cycle.longest-run | cycle_longest_run | longest run | longest run of missed deadlines | Missed cycles of the longest run." Count Max Lower => result.cycle.as_ref()?.longest_run;
+        "cycle.skipped | cycle_skipped | skipped | cycles left out | Cycles that the publisher left out, because it was busy when they were due." Count Sum Lower => result.cycle.as_ref()?.skipped;
+    });
     all.extend(rows! { figures(Group::Tool), |result|
         "elapsed | elapsed_ns | elapsed | time measured | From the first timed message to the last." Ns Sum Neither => result.elapsed_ns;
         "cost.clock-read |  | clock read | clock read | One clock read, median, measured just before." Ns Middle Neither => result.self_cost.clock_read_ns;

@@ -38,7 +38,7 @@ pub(super) fn moves(evidence: &Evidence<'_>, taken: LostTime) -> bool {
 fn messages_a_piece(evidence: &Evidence<'_>, taken: LostTime) -> f64 {
     let distance_ns = match (evidence.pace(), evidence.spec.probe()) {
         (Some(pace), _) => pace.distance_ns,
-        (None, Probe::Wake) => u64::from(evidence.spec.interval_us.unwrap_or(0)) * 1000,
+        (None, Probe::Wake | Probe::Cycle) => u64::from(evidence.spec.interval_us.unwrap_or(0)) * 1000,
         _ => return 1.0,
     };
     1.0 + taken.longest_ns as f64 / distance_ns.max(1) as f64

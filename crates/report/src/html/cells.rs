@@ -46,7 +46,7 @@ fn row(row: &CellRow<'_>, ids: &[&str]) -> Value {
     let info = row.cell;
     let many = Some(info.count(&format!("{}.flows", row.about))).filter(|flows| *flows > 1);
     let many = many.map(|flows| format!(", {flows} flows")).unwrap_or_default();
-    let is_drawn = matches!(info.probe, Probe::Pingpong | Probe::Pace | Probe::Wake);
+    let is_drawn = matches!(info.probe, Probe::Pingpong | Probe::Pace | Probe::Wake | Probe::Cycle);
     let (protocol, size) = match info.probe.has_peer() {
         true => (info.protocol.to_uppercase(), grouped(info.size_bytes)),
         false => (String::new(), "–".to_owned()),

@@ -124,7 +124,8 @@ impl<const PROBE: usize> Flags<PROBE> {
     /// What results are told apart by beside protocol, size and rate.
     pub(crate) fn factors(&self, spec: &ProbeSpec) -> Factors {
         let own = factor::all().filter(|factor| {
-            let of_probe = matches!(factor.sets, Sets::Pace(_) | Sets::Stream(_)) && factor.kind != ValueType::Rates;
+            let own = matches!(factor.sets, Sets::Timing(_) | Sets::Pace(_) | Sets::Stream(_) | Sets::Cycle(_));
+            let of_probe = own && factor.kind != ValueType::Rates;
             of_probe && factor.applies(spec.probe(), spec.protocol())
         });
         let recorded = own.filter_map(|factor| {

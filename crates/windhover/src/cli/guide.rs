@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 /// Purposes in the order of a first experiment, each with its commands.
 pub(super) const GROUPS: [(&str, &[&str]); 4] = [
-    ("Measure", &["serve", "pingpong", "rr", "ping", "pace", "stream", "wake", "pgm", "exchange", "key"]),
+    ("Measure", &["serve", "pingpong", "rr", "ping", "pace", "stream", "wake", "cycle", "pgm", "exchange", "key"]),
     ("Prepare a host", &["doctor", "irq", "shield", "tune", "run", "bypass", "load", "undo"]),
     ("Experiment", &["lab", "campaign", "agent"]),
     ("Look at results", &["show", "explain", "report", "compare", "plot", "import", "dump"]),

@@ -90,7 +90,7 @@ fn percentile(text: &str) -> Result<f64, String> {
     if (0.0..=100.0).contains(&value) { Ok(value) } else { Err("use 0 to 100".to_owned()) }
 }
 
-/// `windhover pingpong` and `windhover rr`: the probe at this place in [`Probe::ALL`].
+/// `windhover pingpong`, `windhover rr` and `windhover cycle`: the probe at this place in [`Probe::ALL`].
 #[derive(Debug, Args)]
 pub(crate) struct Rounds<const PROBE: usize> {
     #[command(flatten)]
@@ -107,6 +107,7 @@ pub(crate) struct Rounds<const PROBE: usize> {
 
 pub(crate) type Pingpong = Rounds<{ Probe::Pingpong as usize }>;
 pub(crate) type Rr = Rounds<{ Probe::Rr as usize }>;
+pub(crate) type Cycle = Rounds<{ Probe::Cycle as usize }>;
 
 #[derive(Debug, Args)]
 pub(crate) struct Ping {
@@ -192,7 +193,7 @@ impl Output {
 impl<const PROBE: usize> Rounds<PROBE> {
     pub(crate) fn spec(&self) -> Result<ProbeSpec, ModelError> {
         let mut spec = ProbeSpec::new(Probe::ALL[PROBE], self.peer.protocol);
-        spec.rtt |= spec.probe() == Probe::Rr;
+        spec.rtt |= spec.probe() != Probe::Pingpong;
         let limits = ["seconds", "count", "min_seconds", "min_count", "interval_percent"];
         let has_limit = limits.iter().any(|name| self.flags.has(name));
         let mut spec = self.output.fill(&self.flags, spec)?;

@@ -160,6 +160,8 @@ pub(crate) enum Measure {
     /// Time how late sleeping threads wake up, as cyclictest does
     #[command(disable_help_flag = true)]
     Wake(measure::Wake),
+    /// Publish data each cycle, have them echoed, and count missed deadlines
+    Cycle(measure::Cycle),
 }
 
 impl Measure {
@@ -169,6 +171,7 @@ impl Measure {
             Self::Rr(arguments) => Some(&arguments.peer),
             Self::Pace(arguments) => Some(&arguments.peer),
             Self::Stream(arguments) => Some(&arguments.peer),
+            Self::Cycle(arguments) => Some(&arguments.peer),
             Self::Ping(_) | Self::Wake(_) => None,
         }
     }

@@ -40,6 +40,7 @@ pub(super) fn of(command: &Measure) -> &dyn Measuring {
         Measure::Rr(arguments) => arguments,
         Measure::Ping(arguments) => arguments,
         Measure::Wake(arguments) => arguments,
+        Measure::Cycle(arguments) => arguments,
         Measure::Pace(arguments) => arguments.as_ref(),
         Measure::Stream(arguments) => arguments.as_ref(),
     }

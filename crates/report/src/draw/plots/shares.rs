@@ -20,13 +20,15 @@ enum Source {
     /// `pace`, from the intended send time: what waiting for the sender costs is in it.
     Intended,
     WakeUp,
+    /// `cycle`, from when a cycle was due.
+    Due,
 }
 
 impl Source {
-    const ALL: [Self; 4] = [Self::Pingpong, Self::Sent, Self::Intended, Self::WakeUp];
+    const ALL: [Self; 5] = [Self::Pingpong, Self::Sent, Self::Intended, Self::WakeUp, Self::Due];
 
     fn points(self, cell: &Cell) -> &[(u64, u64)] {
-        if self == Self::Intended { &cell.intended } else { &cell.points }
+        if matches!(self, Self::Intended | Self::Due) { &cell.intended } else { &cell.points }
     }
 
     fn counts(self, cell: &Cell) -> Counts {
@@ -39,6 +41,7 @@ impl Source {
             Self::Sent => "RTT",
             Self::Intended => "RTT from the intended send",
             Self::WakeUp => LatencyKind::WakeUp.title(),
+            Self::Due => "RTT from when a cycle was due",
         }
     }
 
@@ -47,6 +50,7 @@ impl Source {
             Self::Pingpong => Probe::Pingpong,
             Self::Sent | Self::Intended => Probe::Pace,
             Self::WakeUp => Probe::Wake,
+            Self::Due => Probe::Cycle,
         }
     }
 
@@ -56,6 +60,7 @@ impl Source {
             Self::Pingpong => &[Self::Pingpong],
             Self::Sent | Self::Intended => &[Self::Sent, Self::Intended],
             Self::WakeUp => &[Self::WakeUp],
+            Self::Due => &[Self::Due],
         }
     }
 }
@@ -72,16 +77,19 @@ fn quantile(counts: &Counts, share: f64) -> Option<f64> {
     })
 }
 
-/// Ping-pong at the table's size, all cells of `pace`, each of their sizes and rates apart, or all of `wake`.
+/// Ping-pong at the table's size, all cells of `pace`, each of their sizes and rates apart, or all of `wake` or `cycle`, periods apart.
 fn groups<'a>(plotted: &Plotted<'a>, of: Source) -> Vec<Panel<'a>> {
     let size = plotted.size_bytes;
     let probe = of.probe();
     let keep = |info: &CellInfo| info.probe == probe && (probe != Probe::Pingpong || info.size_bytes == size);
     let apart = |info: &CellInfo| -> Apart {
-        if probe != Probe::Pace {
-            return Vec::new();
+        let factor = |name: &str| info.factors.get(name).cloned().unwrap_or_default();
+        match probe {
+            Probe::Cycle => return vec![("interval_us", factor("interval_us"))],
+            Probe::Pace => {}
+            _ => return Vec::new(),
         }
-        let rate = info.factors.get("rate").cloned().unwrap_or_default();
+        let rate = factor("rate");
         vec![("size", info.size_bytes.to_string()), ("rate", rate)]
     };
     let mut found = panels(plotted.cells, keep, apart);
@@ -159,6 +167,7 @@ impl Axes {
             Source::Pingpong => format!(", {} bytes", plotted.size_bytes),
             Source::Sent | Source::WakeUp => String::new(),
             Source::Intended => ", from the intended send".to_owned(),
+            Source::Due => ", from when a cycle was due".to_owned(),
         };
         let picture = |panel: &Panel<'_>| {
             let cells = panel.lines.iter().filter_map(|(style, cells)| {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::cli::Cli;
-use crate::cli::measure::{Ping, Pingpong, Rr, Wake};
+use crate::cli::measure::{Cycle, Ping, Pingpong, Rr, Wake};
 use crate::cli::pace::Pace;
 use crate::cli::stream::Stream;
 use clap::CommandFactory as _;
@@ -107,6 +107,7 @@ fn by_flags(probe: Probe, protocol: Protocol, words: &[String]) -> serde_json::V
         Probe::Rr => Rr::from_arg_matches(&matches).unwrap().spec().unwrap(),
         Probe::Ping => Ping::from_arg_matches(&matches).unwrap().spec().unwrap(),
         Probe::Wake => Wake::from_arg_matches(&matches).unwrap().spec(CpuList::default).unwrap(),
+        Probe::Cycle => Cycle::from_arg_matches(&matches).unwrap().spec().unwrap(),
         Probe::Pace => Pace::from_arg_matches(&matches).unwrap().spec().unwrap().0,
         Probe::Stream => Stream::from_arg_matches(&matches).unwrap().spec(|| Ok(1472)).unwrap().0,
     };
