@@ -190,15 +190,16 @@ impl Talker {
         header.epoch
     }
 
-    /// Publishes until `stop`; `note` gets the number of each cycle, when it was due, and when its thread looked at the clock, both in ns
+    /// Publishes each cycle that is due before `end_ns`, until `stop`; `note` gets the number of each cycle, when it was due, and when its thread looked at the clock, both in ns
     /// of CLOCK_MONOTONIC. Errors: the socket is broken.
     pub fn publish(
         &mut self,
         cycle: &mut Cycle,
+        end_ns: u64,
         stop: &AtomicBool,
         note: impl FnMut(u64, u64, u64),
     ) -> Result<(), PathError> {
-        self.0.cycles(cycle, stop, note)
+        self.0.cycles(cycle, end_ns, stop, note)
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Publisher {
 impl Publisher {
     /// Publishes each cycle until `stop`, then the last frame.
     pub(crate) fn run(mut self, mut cycle: Cycle, stop: &AtomicBool) -> Result<Published, PathError> {
-        self.cycles(&mut cycle, stop, |_, _, _| {})?;
+        self.cycles(&mut cycle, u64::MAX, stop, |_, _, _| {})?;
         let sent = self.header.sequence;
         // Frames of other framings cannot be marked as the last one.
         if self.topic.framing.is_native() {
@@ -54,15 +54,16 @@ impl Publisher {
         })
     }
 
-    /// Publishes each cycle until `stop`; `note` gets its number, when it was due, and when its thread looked at the clock.
+    /// Publishes each cycle that is due before `end_ns`, until `stop`; `note` gets its number, when it was due, and when its thread looked at the clock.
     #[inline]
     pub(crate) fn cycles(
         &mut self,
         cycle: &mut Cycle,
+        end_ns: u64,
         stop: &AtomicBool,
         mut note: impl FnMut(u64, u64, u64),
     ) -> Result<(), PathError> {
-        while wait_until(cycle.due_ns(), self.pacer, &mut self.sender, stop)? {
+        while cycle.due_ns() < end_ns && wait_until(cycle.due_ns(), self.pacer, &mut self.sender, stop)? {
             let begun_ns = self.cycle(cycle.number(), cycle.due_ns())?;
             note(cycle.number(), cycle.due_ns(), begun_ns);
             cycle.advance(clock::monotonic_ns());

@@ -211,7 +211,7 @@ impl Cycles<'_> {
         let epoch = talker.renew();
         listener.renew();
         let shared = Shared {
-            stop_sending: AtomicBool::new(cycles == 0),
+            stop_sending: AtomicBool::new(false),
             stop_receiving: AtomicBool::new(false),
             barrier: StartBarrier::new(2),
         };
@@ -316,11 +316,9 @@ impl Cycles<'_> {
     fn send(&self, talker: &mut Talker, cycles: u64, shared: &Shared, mut ring: Producer<'_, 3>) -> ThreadResult {
         self.on_thread(ThreadRole::Sender, shared, |begin, usage| {
             let mut cycle = Cycle::new(self.interval_ns, 0, begin, 0, Overrun::Skip);
-            let end = talker.publish(&mut cycle, &shared.stop_sending, |number, due_ns, begun_ns| {
+            let end_ns = cycle.due_ns().saturating_add(cycles.saturating_mul(self.interval_ns));
+            let end = talker.publish(&mut cycle, end_ns, &shared.stop_sending, |number, due_ns, begun_ns| {
                 ring.push([number, due_ns, begun_ns]);
-                if number + 1 >= cycles {
-                    shared.stop_sending.store(true, Ordering::Relaxed);
-                }
                 if number.is_multiple_of(BATCH) {
                     usage.observe_cpu();
                 }
@@ -366,7 +364,8 @@ impl Cycles<'_> {
         let ended = ended.map(|error| (0, error));
         let sessions = std::iter::once(&mut ends.session);
         let Collected { reports, failure } = driver::collect_reports(sessions, &name, size, done.end, ended);
-        let (report, recorded) = self.report(&done.map, done.counter, &mut ends.listener);
+        let cycles = if done.end == PassEnd::Done { cycle::cycles(spec) } else { done.counter.next };
+        let (report, recorded) = self.report(cycles, &done.map, done.counter, &mut ends.listener);
         let overrun = format!(
             "{} cycles were not counted: the thread that counts them had no CPU for {} s. Leave it one, or use a longer --interval-us",
             done.dropped,
@@ -396,18 +395,24 @@ impl Cycles<'_> {
     }
 
     /// What became of the deadlines. The monitor begins with the first echo, and cycles before it are missed, too.
-    fn report(&self, map: &ClockMap, counter: Counter, listener: &mut Listener) -> (CycleReport, Recorded) {
-        let Counter { recorder, published, next, first_echo, .. } = counter;
-        let counters = listener.finish_before(next);
-        let before = first_echo.unwrap_or(next);
+    fn report(
+        &self,
+        cycles: u64,
+        map: &ClockMap,
+        counter: Counter,
+        listener: &mut Listener,
+    ) -> (CycleReport, Recorded) {
+        let Counter { recorder, published, first_echo, .. } = counter;
+        let counters = listener.finish_before(cycles);
+        let before = first_echo.unwrap_or(cycles);
         let report = CycleReport {
             interval_ns: self.interval_ns,
             deadline_ns: 1000 * u64::from(self.cycle.deadline_us(&self.task.spec)),
-            cycles: next,
+            cycles,
             missed: counters.misses + before,
             runs: counters.miss_runs + u64::from(before > 0),
             longest_run: counters.longest_run.max(before),
-            skipped: next - published,
+            skipped: cycles.saturating_sub(published),
         };
         let empty = RecorderConfig::new(self.clock.rate(), LatencyKind::Rtt, 1);
         (report, recorder.unwrap_or_else(|| Recorder::new(empty)).finish(Some(map)))
