@@ -103,8 +103,9 @@ fn cells_of_stored_plans() {
 
 /// Name, cells and digest of each, whatever the order of keys. Taken when the options of a probe became its own: cells with the order before
 /// that were compared, and nothing but options of other probes was gone.
-const EXPECTED: [&str; 12] = [
+const EXPECTED: [&str; 13] = [
     "bypass 26 c8cb06631d66ab52",
+    "control-loop 15 eb9e93e8b3772685",
     "heat-map 8 98738dc568e6a98d",
     "kernels 36 59545e5298955389",
     "nic 6 116a7046a8367f31",

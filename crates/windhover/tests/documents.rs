@@ -379,7 +379,7 @@ impl Place {
             return Err("names flags without operands");
         }
         let first = words.first().map(String::as_str).unwrap_or_default();
-        if ["pingpong", "rr", "pace", "stream", "ping", "wake"].contains(&first) {
+        if ["pingpong", "rr", "pace", "stream", "ping", "wake", "cycle"].contains(&first) {
             return Ok(self.measuring(words));
         }
         let only_looks =
@@ -472,7 +472,9 @@ fn is_fine(words: &[String], output: &Output) -> bool {
     let said = stdout(output);
     match (words[0].as_str(), output.status.code()) {
         (_, Some(0)) => true,
-        ("pingpong" | "rr" | "pace" | "stream" | "ping" | "wake", Some(4)) => is_only_busy(&invalid_of(output)),
+        ("pingpong" | "rr" | "pace" | "stream" | "ping" | "wake" | "cycle", Some(4)) => {
+            is_only_busy(&invalid_of(output))
+        }
         ("doctor", Some(3)) => said.contains("bad"),
         // A gate, of two short runs.
         ("compare", Some(3)) => words.iter().any(|word| word == "--fail-if") && said.contains("p99"),
