@@ -44,10 +44,7 @@ pub struct Object {
 
 impl Object {
     /// Loads maps, with so many entries where it says so, and attaches every program that is used to the tracepoint of its own name. One
-    /// that this kernel does not take is left out.
-    ///
-    /// # Errors
-    /// Nothing could be loaded or attached.
+    /// that this kernel does not take is left out. Errors: nothing could be loaded or attached.
     pub fn load(object: &[u8], entries: &[(&str, u32)], unused: &[&str]) -> Result<Self, BpfError> {
         let types = Btf::from_sys_fs().map_err(BpfError::NoTypes)?;
         let mut loader = EbpfLoader::new();
@@ -76,10 +73,8 @@ impl Object {
         &self.missing
     }
 
-    /// The memory of an array map that was made with BPF_F_MMAPABLE: `bytes` of it.
-    ///
-    /// # Errors
-    /// There is no such map, or it cannot be mapped.
+    /// The memory of an array map that was made with BPF_F_MMAPABLE: `bytes` of it. Errors: there is no such map, or it cannot be
+    /// mapped.
     pub fn memory(&self, map: &'static str, bytes: usize) -> Result<Mapping, BpfError> {
         let failed = |cause| BpfError::Mapping(map, cause);
         match self.ebpf.map(map) {

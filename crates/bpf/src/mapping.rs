@@ -41,34 +41,23 @@ impl Mapping {
         unsafe { self.start.add(at).as_ref() }
     }
 
-    /// The 64-bit word at byte `at`, which is a multiple of 8.
-    ///
-    /// # Panics
-    /// It is outside of the mapping.
+    /// The 64-bit word at byte `at`, which is a multiple of 8. Panics: it is outside of the mapping.
     pub fn read(&self, at: usize) -> u64 {
         self.word(at / 8).load(Ordering::Acquire)
     }
 
-    /// Writes that word.
-    ///
-    /// # Panics
-    /// It is outside of the mapping.
+    /// Writes that word. Panics: it is outside of the mapping.
     pub fn write(&self, at: usize, value: u64) {
         self.word(at / 8).store(value, Ordering::Release);
     }
 
-    /// Writes that word where it is 0; whether it was.
-    ///
-    /// # Panics
-    /// It is outside of the mapping.
+    /// Writes that word where it is 0; whether it was. Panics: it is outside of the mapping.
     pub fn claim(&self, at: usize, value: u64) -> bool {
         self.word(at / 8).compare_exchange(0, value, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// The bytes from byte `at` on, which is a multiple of 8. Words that are written meanwhile are old or new each.
-    ///
-    /// # Panics
-    /// They are outside of the mapping.
+    /// The bytes from byte `at` on, which is a multiple of 8. Words that are written meanwhile are old or new each. Panics: they are
+    /// outside of the mapping.
     pub fn bytes<const N: usize>(&self, at: usize) -> [u8; N] {
         let mut bytes = [0; N];
         for (word, chunk) in bytes.chunks_mut(8).enumerate() {

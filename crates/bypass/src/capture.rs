@@ -20,10 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How often it is looked whether the program still runs.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The program to capture: by its process id, by its name, or the only one on the stack in its process.
-///
-/// # Errors
-/// None or several fit, it is another user's, or it has no such stack.
+/// The program to capture: by its process id, by its name, or the only one on the stack in its process. Errors: none or several fit, it
+/// is another user's, or it has no such stack.
 pub fn choose(folder: &Path, wanted: Option<&str>) -> Result<Process, BypassError> {
     let mut all = wanted.map_or_else(|| Ok(pages(folder)), |wanted| named(folder, wanted))?;
     // A name may be that of parts without the stack, too.
@@ -39,10 +37,7 @@ pub fn choose(folder: &Path, wanted: Option<&str>) -> Result<Process, BypassErro
     }
 }
 
-/// The running programs of this process id or name behind the library.
-///
-/// # Errors
-/// There is none, or it is another user's.
+/// The running programs of this process id or name behind the library. Errors: there is none, or it is another user's.
 pub fn named(folder: &Path, wanted: &str) -> Result<Vec<Process>, BypassError> {
     let mut all = pages(folder);
     let id = wanted.parse::<u32>().ok();
@@ -93,19 +88,13 @@ pub struct Capture {
 
 impl Capture {
     /// One for a program that is not started yet: [`Capture::request`] goes to it. `snap` bytes of each frame are kept, in a
-    /// ring of so many MiB.
-    ///
-    /// # Errors
-    /// There is no memory for the ring.
+    /// ring of so many MiB. Errors: there is no memory for the ring.
     pub fn new(mib: u32, snap: u32) -> Result<Self, BypassError> {
         let ring = TapReader::new(mib, snap).map_err(|cause| BypassError::NoRing { mib, cause })?;
         Ok(Self { ring, snap, asked: None, looked: Instant::now(), state: CaptureState::Waiting })
     }
 
-    /// One of a program that runs.
-    ///
-    /// # Errors
-    /// As [`Capture::new`]; somebody captures it already; its page is gone.
+    /// One of a program that runs. Errors: as [`Capture::new`]; somebody captures it already; its page is gone.
     pub fn ask(folder: &Path, process: &Process, mib: u32, snap: u32) -> Result<Self, BypassError> {
         let (pid, name) = (process.pid, process.name.clone());
         let path = folder.join(pid.to_string());
@@ -131,10 +120,7 @@ impl Capture {
         self.ring.request()
     }
 
-    /// Waits until frames come or the program has ended; `false`: `stop` came first.
-    ///
-    /// # Errors
-    /// As [`Capture::state`].
+    /// Waits until frames come or the program has ended; `false`: `stop` came first. Errors: as [`Capture::state`].
     pub fn begins(&mut self, stop: &AtomicBool) -> Result<bool, BypassError> {
         while self.state()? == CaptureState::Waiting {
             if stop.load(Relaxed) {
@@ -145,10 +131,8 @@ impl Capture {
         Ok(true)
     }
 
-    /// Whether frames come. All that a program wrote before its end can still be read then.
-    ///
-    /// # Errors
-    /// The program refused, or says nothing.
+    /// Whether frames come. All that a program wrote before its end can still be read then. Errors: the program refused, or says
+    /// nothing.
     pub fn state(&mut self) -> Result<CaptureState, BypassError> {
         let is_due = self.state == CaptureState::Waiting || self.looked.elapsed() >= LOOK;
         if is_due && self.state != CaptureState::Ended {
@@ -199,10 +183,7 @@ impl Capture {
         (name, backend.map_or("unknown", xsk::Backend::word))
     }
 
-    /// The next frame, its bytes in `frame`; `None` where none waits.
-    ///
-    /// # Errors
-    /// The program's memory is broken: nothing more can be read.
+    /// The next frame, its bytes in `frame`; `None` where none waits. Errors: the program's memory is broken: nothing more can be read.
     pub fn next(&mut self, frame: &mut Vec<u8>) -> Result<Option<TappedFrame>, BypassError> {
         self.ring.next(frame).map_err(BypassError::Ring)
     }

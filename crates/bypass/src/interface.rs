@@ -14,10 +14,7 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// Opens it as the program will, and closes it again.
-    ///
-    /// # Errors
-    /// What would keep the program from it.
+    /// Opens it as the program will, and closes it again. Errors: what would keep the program from it.
     pub fn try_out(name: Option<&str>, backend: Option<Backend>) -> Result<Self, EngineError> {
         let engine = Engine::open(name, backend)?;
         Ok(Self { name: engine.interface().name.clone(), backend, opened: engine.backend() })

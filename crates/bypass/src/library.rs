@@ -34,10 +34,7 @@ pub struct Library {
 }
 
 impl Library {
-    /// Writes it, unless it is there already.
-    ///
-    /// # Errors
-    /// [`BypassError::Library`].
+    /// Writes it, unless it is there already. Errors: [`BypassError::Library`].
     pub fn install(folder: &Path) -> Result<Self, BypassError> {
         let file = folder.join(format!("libwindhover-shim-{HASH}.so"));
         let failed = |path: &Path| {

@@ -49,19 +49,13 @@ pub struct Profile {
     programs: BTreeMap<String, BTreeMap<&'static str, (u64, String)>>,
 }
 
-/// The built-in profiles.
-///
-/// # Errors
-/// Never in a build that passed its tests.
+/// The built-in profiles. Errors: never in a build that passed its tests.
 pub fn profiles() -> Result<Vec<Profile>, BypassError> {
     BUILT_IN.iter().map(|(name, _)| Profile::load(name)).collect()
 }
 
 impl Profile {
-    /// A built-in profile by name, or a file's.
-    ///
-    /// # Errors
-    /// [`BypassError`]: unknown, unreadable, or with keys or values that cannot be.
+    /// A built-in profile by name, or a file's. Errors: [`BypassError`]: unknown, unreadable, or with keys or values that cannot be.
     pub fn load(name: &str) -> Result<Self, BypassError> {
         let mut profile = Self::default();
         for layer in layers::load(name, &BUILT_IN)? {
@@ -100,9 +94,7 @@ impl Profile {
         Ok(())
     }
 
-    /// What a program gets: the defaults, the profile, its section for the program, then the variables.
-    ///
-    /// # Errors
+    /// What a program gets: the defaults, the profile, its section for the program, then the variables. Errors:
     /// [`BypassError::Variable`].
     pub fn settings(
         &self,

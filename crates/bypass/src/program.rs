@@ -41,10 +41,8 @@ pub fn find(program: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?).map(|folder| folder.join(program)).find(is_program)
 }
 
-/// Looks at a program's file, or at that of its interpreter. What is neither is left to the kernel.
-///
-/// # Errors
-/// What prevents the library from being loaded into the program.
+/// Looks at a program's file, or at that of its interpreter. What is neither is left to the kernel. Errors: what prevents the library
+/// from being loaded into the program.
 pub fn examine(path: &Path) -> Result<(), Obstacle> {
     let mut path = path.to_owned();
     for _ in 0..MOST_SCRIPTS {

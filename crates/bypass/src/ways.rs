@@ -202,10 +202,8 @@ fn two_cpus() -> [Option<u32>; 2] {
 }
 
 /// Measures all ways that open in rounds, each in another order, until the time is used up or `stop` is set. `once` measures one round
-/// of a way; `words` tells its failure.
-///
-/// # Errors
-/// The failure of a kernel's socket, which the others are compared with; that of another way is in its rounds.
+/// of a way; `words` tells its failure. Errors: the failure of a kernel's socket, which the others are compared with; that of another
+/// way is in its rounds.
 pub fn measure_ways<E>(
     settings: &WaySettings,
     stop: &AtomicBool,
@@ -242,10 +240,8 @@ pub fn measure_ways<E>(
     Ok(rows)
 }
 
-/// Whether each back-end opens on an interface behind which there is nobody to exchange messages with.
-///
-/// # Errors
-/// There is no such interface.
+/// Whether each back-end opens on an interface behind which there is nobody to exchange messages with. Errors: there is no such
+/// interface.
 pub fn open_ways(interface: &str) -> Result<Vec<WayRounds>, XskError> {
     let interface = Interface::read(interface)?;
     let row = |backend: Backend| {

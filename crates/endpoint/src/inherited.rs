@@ -41,10 +41,7 @@ impl InheritedData {
 const LONGEST_S: u32 = 30 * 86_400;
 
 /// Serves one session over inherited descriptors until the parent closes the control socket. The parent is trusted: no key, no
-/// limits but the protocol's; it gets and reports a refusal.
-///
-/// # Errors
-/// The session failed.
+/// limits but the protocol's; it gets and reports a refusal. Errors: the session failed.
 pub fn serve_inherited(control: UnixStream, data: InheritedData) -> Result<(), EndpointError> {
     let stop = Stop::new()?;
     let limits = Limits { max_rate_pps: u32::MAX, max_session_s: LONGEST_S, ..Limits::trusted() };

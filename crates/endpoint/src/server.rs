@@ -100,19 +100,14 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Binds the control port, locks the process' memory where that is permitted, and calibrates the clock (50 ms).
-    ///
-    /// # Errors
-    /// The port is in use, the address is not this host's, or others could reach it and there is no key: see
-    /// [`EndpointError`].
+    /// Binds the control port, locks the process' memory where that is permitted, and calibrates the clock (50 ms). Errors: the port is
+    /// in use, the address is not this host's, or others could reach it and there is no key: see [`EndpointError`].
     pub fn bind(task: &EndpointTask) -> Result<Self, EndpointError> {
         Self::bind_in_lab(task, &[])
     }
 
-    /// As [`Endpoint::bind`] on a host of labs that are known to be this machine's: their addresses need no key.
-    ///
-    /// # Errors
-    /// As [`Endpoint::bind`].
+    /// As [`Endpoint::bind`] on a host of labs that are known to be this machine's: their addresses need no key. Errors: as
+    /// [`Endpoint::bind`].
     pub fn bind_in_lab(task: &EndpointTask, lab: &[IpAddr]) -> Result<Self, EndpointError> {
         let key = task.key.as_deref().map(Key::from_hex).transpose()?;
         let wanted = net::resolve(&task.bind, wire::DEFAULT_PORT, None)
@@ -144,10 +139,8 @@ impl Endpoint {
         self.shared.sessions.load(Ordering::Acquire)
     }
 
-    /// Serves until `stop`, or after the first session ([`Endpoint::once`]), then ends all sessions and returns. Between events it sleeps in poll(2).
-    ///
-    /// # Errors
-    /// [`EndpointError::System`] when waiting for clients fails. What a client does never ends it.
+    /// Serves until `stop`, or after the first session ([`Endpoint::once`]), then ends all sessions and returns. Between events it
+    /// sleeps in poll(2). Errors: [`EndpointError::System`] when waiting for clients fails. What a client does never ends it.
     pub fn serve(&self, stop: &Stop) -> Result<(), EndpointError> {
         let mut threads: Vec<JoinHandle<()>> = Vec::new();
         let mut handshakes = Handshakes::default();

@@ -89,9 +89,7 @@ fn is_none(error: &io::Error) -> bool {
 
 impl SockperfServer {
     /// Binds one port for UDP and TCP. `lab` are addresses that only this machine's labs reach; `is_open`: others may be bound, too.
-    ///
-    /// # Errors
-    /// The port is in use, the address is not this host's, or others could reach it and that was not asked for.
+    /// Errors: the port is in use, the address is not this host's, or others could reach it and that was not asked for.
     pub fn bind(wanted: &str, lab: &[IpAddr], is_open: bool) -> Result<Self, EndpointError> {
         let port = PeerProgram::Sockperf.port().unwrap_or_default();
         let address = net::resolve(wanted, port, None)
@@ -121,10 +119,7 @@ impl SockperfServer {
         self.address
     }
 
-    /// Answers until `stop`.
-    ///
-    /// # Errors
-    /// [`EndpointError::System`] when waiting fails. What a client does never ends it.
+    /// Answers until `stop`. Errors: [`EndpointError::System`] when waiting fails. What a client does never ends it.
     pub fn serve(&self, stop: &Stop) -> Result<(), EndpointError> {
         self.answer(stop).map_err(EndpointError::system("waiting for clients"))
     }

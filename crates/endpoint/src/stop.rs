@@ -17,10 +17,7 @@ struct Inner {
 pub struct Stop(Arc<Inner>);
 
 impl Stop {
-    /// A stop request that is not set.
-    ///
-    /// # Errors
-    /// [`EndpointError::System`] when no socket pair can be made.
+    /// A stop request that is not set. Errors: [`EndpointError::System`] when no socket pair can be made.
     pub fn new() -> Result<Self, EndpointError> {
         let (write, read) = UnixStream::pair().map_err(EndpointError::system("making a socket pair"))?;
         Ok(Self(Arc::new(Inner { write: Mutex::new(Some(write)), read })))

@@ -67,10 +67,8 @@ pub static FORMATS: [Format; 6] = [
     Format { word: "sfnt", about: "sfnt-pingpong: the table that it prints, a result a size", parse: sfnt::parse },
 ];
 
-/// Reads what a tool wrote. `file` is its name, for errors and for the results.
-///
-/// # Errors
-/// [`ImportError`], one line with the file and the line.
+/// Reads what a tool wrote. `file` is its name, for errors and for the results. Errors: [`ImportError`], one line with the file and the
+/// line.
 pub fn read(format: &Format, file: &str, bytes: &[u8], hints: &Hints) -> Result<Imported, ImportError> {
     let named = |problem: Problem| ImportError::Line { file: file.to_owned(), line: problem.line, why: problem.why };
     let parsed = Lines::new(bytes).and_then(|lines| {

@@ -63,10 +63,8 @@ pub struct Incoming {
 }
 
 impl Incoming {
-    /// Takes what came next, and gives `send` the answers to all messages that are whole now.
-    ///
-    /// # Errors
-    /// [`NoMessage`] where a length is impossible: what follows has no borders.
+    /// Takes what came next, and gives `send` the answers to all messages that are whole now. Errors: [`NoMessage`] where a length is
+    /// impossible: what follows has no borders.
     pub fn take(&mut self, came: &[u8], mut send: impl FnMut(&[u8])) -> Result<(), NoMessage> {
         self.bytes.extend_from_slice(came);
         let mut done = 0;

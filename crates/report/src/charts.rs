@@ -186,19 +186,15 @@ pub struct Drawings {
     pub problems: Vec<String>,
 }
 
-/// The key of a cell that is named by its number in [`cells`], its key, or a part of it.
-///
-/// # Errors
-/// [`ReportError::NoCell`], [`ReportError::SeveralCells`].
+/// The key of a cell that is named by its number in [`cells`], its key, or a part of it. Errors: [`ReportError::NoCell`],
+/// [`ReportError::SeveralCells`].
 pub fn cell_key(runs: &[store::Run], asked: &str) -> Result<String, ReportError> {
     key_of(&cells(runs), asked)
 }
 
-/// Draws the figures of some runs. All heat maps of one kind have one scale.
-///
-/// # Errors
-/// [`ReportError::NoCell`] for a cell that no run has, [`ReportError::SeveralCells`] for a part of several keys,
-/// [`ReportError::NoFigure`] where runs have nothing to draw a wanted kind from.
+/// Draws the figures of some runs. All heat maps of one kind have one scale. Errors: [`ReportError::NoCell`] for a cell that no run
+/// has, [`ReportError::SeveralCells`] for a part of several keys, [`ReportError::NoFigure`] where runs have nothing to draw a wanted
+/// kind from.
 pub fn draw(runs: Vec<store::Run>, wanted: &Wanted) -> Result<Drawings, ReportError> {
     let mut out = Drawings::default();
     let keys = cells(&runs);

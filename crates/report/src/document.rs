@@ -12,10 +12,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The JSON schemas of [`Document`] and of [`digest::compare::Comparisons`] by file name, as `store::schemas` has those of
-/// stored documents.
-///
-/// # Errors
-/// [`ReportError::Json`] when a schema has no JSON form.
+/// stored documents. Errors: [`ReportError::Json`] when a schema has no JSON form.
 pub fn schemas() -> Result<Vec<(&'static str, String)>, ReportError> {
     Ok(vec![
         ("report.schema.json", json_text(&schemars::schema_for!(Document))?),

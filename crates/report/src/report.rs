@@ -75,10 +75,7 @@ impl Report {
         papers::table_sizes(&self.cells)
     }
 
-    /// The [`Document`] as JSON.
-    ///
-    /// # Errors
-    /// [`ReportError::Json`] when a figure has no JSON form.
+    /// The [`Document`] as JSON. Errors: [`ReportError::Json`] when a figure has no JSON form.
     pub fn json(&self) -> Result<String, ReportError> {
         json_text(&self.document)
     }

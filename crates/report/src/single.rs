@@ -207,10 +207,7 @@ fn own_cost(result: &ResultDocument) -> String {
     format!("own cost: clock {clock}{:.0} ns a read{}", cost.clock_read_ns, (view::of(result.probe).own_cost)(cost))
 }
 
-/// One row a result, with a heading; the columns are those of [`store::csv`].
-///
-/// # Errors
-/// [`store::StoreError::Encode`].
+/// One row a result, with a heading; the columns are those of [`store::csv`]. Errors: [`store::StoreError::Encode`].
 pub fn single_csv(results: &[ResultDocument]) -> Result<String, store::StoreError> {
     let own = results.first().and_then(|first| view::of(first.probe).csv);
     own.map_or_else(|| store::csv(results.iter().map(store::CsvRow::of)), |csv| Ok(csv(results)))

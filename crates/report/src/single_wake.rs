@@ -33,10 +33,7 @@ pub(crate) fn parts(results: &[ResultDocument]) -> Vec<Part> {
 }
 
 /// The histogram of wake-up latency of all threads together, in the form of cyclictest -h: a line a µs below `end_us`,
-/// then how many were later.
-///
-/// # Errors
-/// When the document's histogram is damaged.
+/// then how many were later. Errors: when the document's histogram is damaged.
 pub fn wake_histogram(result: &ResultDocument, end_us: u32) -> Result<String, stats::StatsError> {
     let text = result.histogram.as_deref();
     let histogram = text.map_or_else(|| Ok(stats::Histogram::new()), stats::Histogram::from_base64_v2)?;

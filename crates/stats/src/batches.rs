@@ -304,11 +304,8 @@ impl BatchIntervals {
     }
 
     /// Lower and upper bound of the 95 % interval of the median in ns; `bucket_at` gives the bucket of all values' histogram that
-    /// holds a quantile (0 to 1).
-    ///
-    /// # Errors
-    /// [`NoInterval::Few`] with fewer than 256 values, [`NoInterval::Short`] where they depend on each other for so long
-    /// that an interval would be too narrow.
+    /// holds a quantile (0 to 1). Errors: [`NoInterval::Few`] with fewer than 256 values, [`NoInterval::Short`] where they depend on
+    /// each other for so long that an interval would be too narrow.
     pub fn median_interval(&self, bucket_at: impl Fn(f64) -> Option<Bucket>) -> Result<[u64; 2], NoInterval> {
         if self.count < MEDIAN_VALUES {
             return Err(NoInterval::Few);

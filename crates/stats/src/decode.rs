@@ -130,10 +130,7 @@ impl Decoder {
     }
 
     /// The buckets of a histogram that hold values, ascending, with their counts, in the layout of its writer. Text as
-    /// [`crate::Histogram::from_base64_v2`] reads it.
-    ///
-    /// # Errors
-    /// As [`crate::Histogram::from_base64_v2`].
+    /// [`crate::Histogram::from_base64_v2`] reads it. Errors: as [`crate::Histogram::from_base64_v2`].
     pub(crate) fn read(&mut self, text: &str) -> Result<Counted<'_>, StatsError> {
         let text = text.trim();
         if text.len() > LONGEST_TEXT {

@@ -44,10 +44,8 @@ impl Encoder {
         Self { plain: Vec::new(), packed: Vec::new(), deflate: Compress::new(Compression::default(), true) }
     }
 
-    /// HdrHistogram's V2 format, compressed (zlib), as base64, added to `text`.
-    ///
-    /// # Errors
-    /// [`StatsError::Encode`] when the compressor fails; nothing is added then.
+    /// HdrHistogram's V2 format, compressed (zlib), as base64, added to `text`. Errors: [`StatsError::Encode`] when the compressor
+    /// fails; nothing is added then.
     pub fn base64_v2<const HALF_BITS: u32>(
         &mut self,
         tally: &Buckets<HALF_BITS>,

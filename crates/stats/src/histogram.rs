@@ -232,10 +232,8 @@ impl Histogram {
         Corrected { buckets, interval_ns: interval_ns.max(1) }
     }
 
-    /// HdrHistogram's V2 format, compressed (zlib), as base64: what its tools and interval logs read.
-    ///
-    /// # Errors
-    /// [`StatsError::Encode`]; only for counts above 2⁶³.
+    /// HdrHistogram's V2 format, compressed (zlib), as base64: what its tools and interval logs read. Errors: [`StatsError::Encode`];
+    /// only for counts above 2⁶³.
     pub fn to_base64_v2(&self) -> Result<String, StatsError> {
         let mut bytes = Vec::new();
         V2DeflateSerializer::new()
@@ -245,10 +243,7 @@ impl Histogram {
     }
 
     /// Reads what [`Histogram::to_base64_v2`] or another HdrHistogram tool wrote, compressed or not. A histogram of
-    /// another range or precision is brought to ours.
-    ///
-    /// # Errors
-    /// [`StatsError::Base64`], [`StatsError::Decode`], [`StatsError::TooLong`].
+    /// another range or precision is brought to ours. Errors: [`StatsError::Base64`], [`StatsError::Decode`], [`StatsError::TooLong`].
     pub fn from_base64_v2(text: &str) -> Result<Self, StatsError> {
         let mut histogram = Self::new();
         Decoder::new().each_as_written(text, |bucket| histogram.record_n(bucket.low_ns, bucket.count))?;

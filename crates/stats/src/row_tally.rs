@@ -161,10 +161,8 @@ impl RowTally {
 
     /// Adds a histogram of a log to a column, with the largest value that the log names, which a wrong one must not move out
     /// of its bucket; values over an hour count as an hour. Nothing of a damaged one is added. Text as
-    /// [`crate::Histogram::from_base64_v2`] reads it. It is fast where columns follow each other.
-    ///
-    /// # Errors
-    /// As [`crate::Histogram::from_base64_v2`].
+    /// [`crate::Histogram::from_base64_v2`] reads it. It is fast where columns follow each other. Errors: as
+    /// [`crate::Histogram::from_base64_v2`].
     pub fn add(&mut self, column: usize, text: &str, max_ns: u64) -> Result<(), StatsError> {
         if column != self.column {
             self.end_column();

@@ -215,35 +215,27 @@ fn decoded(name: &str, suffix: &str, text: &str) -> Result<Vec<u8>, StoreError> 
     packed.write_all(&bytes).and_then(|()| packed.finish()).map_err(|error| StoreError::encoding(name, &error))
 }
 
-/// The worst messages of a cell of a run directory; none where the cell has no such file.
-///
-/// # Errors
-/// [`StoreError::DamagedLine`], [`StoreError::Read`].
+/// The worst messages of a cell of a run directory; none where the cell has no such file. Errors: [`StoreError::DamagedLine`],
+/// [`StoreError::Read`].
 pub fn outliers(run: &Path, index: u32) -> Result<Vec<Outlier>, StoreError> {
     let all: Vec<Outlier> = read_lines(&path(run, index, ".outliers.jsonl"))?;
     Ok(all.into_iter().filter(|message| message.segments.is_empty()).collect())
 }
 
 /// The late messages of a cell that were explained. They are of a pass of their own, so they have no place in the figures of the cell.
-///
-/// # Errors
-/// [`StoreError::DamagedLine`], [`StoreError::Read`].
+/// Errors: [`StoreError::DamagedLine`], [`StoreError::Read`].
 pub fn explained(run: &Path, index: u32) -> Result<Vec<Outlier>, StoreError> {
     let all: Vec<Outlier> = read_lines(&path(run, index, ".outliers.jsonl"))?;
     Ok(all.into_iter().filter(|message| !message.segments.is_empty()).collect())
 }
 
-/// The kernel's events around the worst explained messages of a cell; none where the cell has no such file.
-///
-/// # Errors
+/// The kernel's events around the worst explained messages of a cell; none where the cell has no such file. Errors:
 /// [`StoreError::DamagedLine`], [`StoreError::Read`].
 pub fn windows(run: &Path, index: u32) -> Result<Vec<EventWindow>, StoreError> {
     read_lines(&path(run, index, ".windows.jsonl"))
 }
 
-/// What happened while a cell of a run directory was measured; none where the cell has no such file.
-///
-/// # Errors
+/// What happened while a cell of a run directory was measured; none where the cell has no such file. Errors:
 /// [`StoreError::DamagedLine`], [`StoreError::Read`].
 pub fn events(run: &Path, index: u32) -> Result<Vec<Event>, StoreError> {
     read_lines(&path(run, index, ".events.jsonl"))

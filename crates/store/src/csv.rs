@@ -51,10 +51,8 @@ impl<'a> CsvRow<'a> {
 const FACTORS: [&str; 7] = ["probe", "protocol", "load", "stack", "receive", "policy", "cpu"];
 
 /// The CSV text of results; the module's text has the columns. Labels and further factors of any row make a column for
-/// all. Without rows it is the column names alone.
-///
-/// # Errors
-/// [`StoreError::Encode`] for a figure that is no number (NaN, infinity), with its column.
+/// all. Without rows it is the column names alone. Errors: [`StoreError::Encode`] for a figure that is no number (NaN, infinity), with
+/// its column.
 pub fn csv<'a>(rows: impl IntoIterator<Item = CsvRow<'a>>) -> Result<String, StoreError> {
     let rows: Vec<CsvRow<'a>> = rows.into_iter().collect();
     let labels: BTreeSet<&str> =

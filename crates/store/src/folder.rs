@@ -27,18 +27,13 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens a folder that a person named, perhaps by a link.
-    ///
-    /// # Errors
-    /// [`StoreError::Read`].
+    /// Opens a folder that a person named, perhaps by a link. Errors: [`StoreError::Read`].
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         Self::opened(path, path, true).map_err(|cause| StoreError::reading(path, cause))
     }
 
-    /// Opens a folder in this one, which is made where it is missing.
-    ///
-    /// # Errors
-    /// [`StoreError::Link`] for a symbolic link, [`StoreError::Write`].
+    /// Opens a folder in this one, which is made where it is missing. Errors: [`StoreError::Link`] for a symbolic link,
+    /// [`StoreError::Write`].
     pub fn within(&self, name: &str) -> Result<Self, StoreError> {
         let (path, at) = (self.path.join(name), self.at(name));
         let opened = match fs::create_dir(&at) {
@@ -105,10 +100,8 @@ impl Folder {
     }
 
     /// Writes a file under a temporary name, fsyncs it and gives it its name (rename(2) replaces in one step, a link, too). The
-    /// directory still has to be fsynced: `Folder::sync`, once for all files of a cell.
-    ///
-    /// # Errors
-    /// [`StoreError::DiskFull`], [`StoreError::Write`].
+    /// directory still has to be fsynced: `Folder::sync`, once for all files of a cell. Errors: [`StoreError::DiskFull`],
+    /// [`StoreError::Write`].
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let temporary = format!("{name}.{INCOMPLETE}");
         let mut file = self.fresh(&temporary)?;

@@ -29,10 +29,8 @@ struct Part {
 }
 
 impl Log {
-    /// The log of a cell, without its histograms, for so many threads; `None` where the cell has none.
-    ///
-    /// # Errors
-    /// [`StoreError::Read`], [`StoreError::NoFile`].
+    /// The log of a cell, without its histograms, for so many threads; `None` where the cell has none. Errors: [`StoreError::Read`],
+    /// [`StoreError::NoFile`].
     pub fn open(run: &Path, index: u32, threads: usize) -> Result<Option<Self>, StoreError> {
         let path = cell::path(run, index, ".hlog");
         let Some(file) = folder::open_if_there(&path)? else { return Ok(None) };
@@ -97,10 +95,8 @@ impl Log {
         self.of_tag(tag).into_iter().filter_map(|own| self.survey.tags.get(own)).copied().reduce(Extent::with)
     }
 
-    /// Reads the log, part by part in the order of lines, each with `work` on a thread of its own.
-    ///
-    /// # Errors
-    /// Those of `work`, and [`StoreError::Read`].
+    /// Reads the log, part by part in the order of lines, each with `work` on a thread of its own. Errors: those of `work`, and
+    /// [`StoreError::Read`].
     pub fn each_part<T: Send>(
         &self,
         work: impl Fn(&mut Pieces) -> Result<T, StoreError> + Sync,
@@ -173,10 +169,7 @@ impl Pieces {
         Ok(std::str::from_utf8(&self.piece).map_or_else(|_| String::from_utf8_lossy(&self.piece), Cow::Borrowed))
     }
 
-    /// Hands each line that can be read to `each`, in order.
-    ///
-    /// # Errors
-    /// [`StoreError::Read`].
+    /// Hands each line that can be read to `each`, in order. Errors: [`StoreError::Read`].
     pub fn intervals(&mut self, mut each: impl FnMut(Interval<'_>)) -> Result<(), StoreError> {
         loop {
             let (before, units) = (self.lines_before, self.units);

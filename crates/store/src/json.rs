@@ -17,10 +17,7 @@ struct Row<'a> {
 
 /// An array of result documents, one a line, so that both JSON readers and line tools can use it. The fields and their
 /// units are those of [`ResultDocument`]; [`crate::schemas`] has the schema. Before them stand the name of the run and its
-/// `substrate`, a word of [`Substrate`], where the result is of a run.
-///
-/// # Errors
-/// [`StoreError::Encode`].
+/// `substrate`, a word of [`Substrate`], where the result is of a run. Errors: [`StoreError::Encode`].
 pub fn json<'a>(rows: impl IntoIterator<Item = CsvRow<'a>>) -> Result<String, StoreError> {
     let document = |row: CsvRow<'a>| {
         let run = row.run.map(|(run, _)| run);

@@ -64,10 +64,8 @@ impl fmt::Display for RunSummary {
 }
 
 /// The run directories right below `parent`, oldest first. Folders without a `run.json` are no runs; runs that cannot
-/// be read are listed with the reason. A folder that does not exist has none.
-///
-/// # Errors
-/// [`StoreError::Read`] when `parent` cannot be listed.
+/// be read are listed with the reason. A folder that does not exist has none. Errors: [`StoreError::Read`] when `parent` cannot be
+/// listed.
 pub fn list(parent: &Path) -> Result<Vec<RunSummary>, StoreError> {
     let entries = match fs::read_dir(parent) {
         Ok(entries) => entries,

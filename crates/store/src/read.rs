@@ -30,11 +30,9 @@ impl Run {
         self.path.file_name().map_or_else(|| self.run.name.clone(), |name| name.to_string_lossy().into_owned())
     }
 
-    /// Reads a run directory. Cells that are missing are not done, whatever the reason that the run ended.
-    ///
-    /// # Errors
-    /// [`StoreError::NotARun`]; [`StoreError::Document`] when `run.json` is damaged, or when any document is of a newer
-    /// format; [`StoreError::DamagedLine`] for the journal. Each names the file.
+    /// Reads a run directory. Cells that are missing are not done, whatever the reason that the run ended. Errors:
+    /// [`StoreError::NotARun`]; [`StoreError::Document`] when `run.json` is damaged, or when any document is of a newer format;
+    /// [`StoreError::DamagedLine`] for the journal. Each names the file.
     pub fn load(path: &Path) -> Result<Self, StoreError> {
         let mut run = read_run(path)?;
         for machine in run.machines.values_mut() {
@@ -196,10 +194,7 @@ fn read_cell(run: &Path, step: &RunStep) -> Result<Result<ResultDocument, String
 }
 
 /// Refuses runs (name and substrate of each) that are not of one substrate, unless `allowed` has all of theirs. Then the
-/// answer is one line to print, with who is what; absent where all are of one.
-///
-/// # Errors
-/// [`StoreError::Substrates`].
+/// answer is one line to print, with who is what; absent where all are of one. Errors: [`StoreError::Substrates`].
 pub fn one_substrate(runs: &[(String, Substrate)], allowed: &[Substrate]) -> Result<Option<String>, StoreError> {
     let substrates: BTreeSet<Substrate> = runs.iter().map(|(_, substrate)| *substrate).collect();
     if substrates.len() < 2 {
@@ -217,10 +212,8 @@ pub fn one_substrate(runs: &[(String, Substrate)], allowed: &[Substrate]) -> Res
     Err(StoreError::Substrates { who, all })
 }
 
-/// Loads several runs in the order asked for; a run named twice is loaded once.
-///
-/// # Errors
-/// As [`Run::load`], for the first run that cannot be read.
+/// Loads several runs in the order asked for; a run named twice is loaded once. Errors: as [`Run::load`], for the first run that cannot
+/// be read.
 pub fn load_many<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<Run>, StoreError> {
     let mut seen = BTreeSet::new();
     let identity = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());

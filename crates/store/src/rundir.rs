@@ -35,11 +35,8 @@ pub struct RunDir {
 
 impl RunDir {
     /// Makes `<parent>/<name>-<UTC time>/` with an empty journal, and takes its lock. `utc_ns`: wall clock since 1970.
-    /// `parent` is made where it is missing.
-    ///
-    /// # Errors
-    /// [`StoreError::Exists`] rather than touching a directory that is there; [`StoreError::Name`];
-    /// [`StoreError::DiskFull`] and [`StoreError::Write`], which leave nothing behind.
+    /// `parent` is made where it is missing. Errors: [`StoreError::Exists`] rather than touching a directory that is there;
+    /// [`StoreError::Name`]; [`StoreError::DiskFull`] and [`StoreError::Write`], which leave nothing behind.
     pub fn create(parent: &Path, name: &str, utc_ns: u64) -> Result<Self, StoreError> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
@@ -65,11 +62,8 @@ impl RunDir {
     }
 
     /// Takes over a run that ended early: locks it, reads it, cuts off a torn journal line and removes incomplete files
-    /// of the cell that was in flight.
-    ///
-    /// # Errors
-    /// [`StoreError::Busy`] while another process writes it; [`StoreError::Link`] where its journal or the folder of its cells is
-    /// one; else as [`Run::load`]. A missing plan is an error here.
+    /// of the cell that was in flight. Errors: [`StoreError::Busy`] while another process writes it; [`StoreError::Link`] where its
+    /// journal or the folder of its cells is one; else as [`Run::load`]. A missing plan is an error here.
     pub fn open_for_resume(path: &Path) -> Result<(Self, Run), StoreError> {
         if !path.join("run.json").exists() {
             return Err(StoreError::NotARun(path.to_owned()));
@@ -94,19 +88,14 @@ impl RunDir {
         self.folder.path()
     }
 
-    /// Writes `plan.toml`, the campaign as given.
-    ///
-    /// # Errors
-    /// [`StoreError::DiskFull`], [`StoreError::Write`].
+    /// Writes `plan.toml`, the campaign as given. Errors: [`StoreError::DiskFull`], [`StoreError::Write`].
     pub fn write_plan(&self, text: &str) -> Result<(), StoreError> {
         self.folder.write_synced("plan.toml", text.as_bytes())
     }
 
     /// Writes `run.json`; an older one is replaced in one step. Configurations of kernels go into files of their own, each once
-    /// (see [`kernel_config_file`](crate::kernel_config_file)).
-    ///
-    /// # Errors
-    /// [`StoreError::DiskFull`], [`StoreError::Write`] (an older one is still whole then), [`StoreError::Encode`].
+    /// (see [`kernel_config_file`](crate::kernel_config_file)). Errors: [`StoreError::DiskFull`], [`StoreError::Write`] (an older one
+    /// is still whole then), [`StoreError::Encode`].
     pub fn write_run(&mut self, run: &RunDocument) -> Result<(), StoreError> {
         self.steps = steps(run);
         let mut run = run.clone();
@@ -124,18 +113,14 @@ impl RunDir {
         self.folder.write_synced("run.json", text.as_bytes())
     }
 
-    /// Appends a line to the journal and waits until it is on disk. `Done` lines are written by [`RunDir::write_cell`].
-    ///
-    /// # Errors
+    /// Appends a line to the journal and waits until it is on disk. `Done` lines are written by [`RunDir::write_cell`]. Errors:
     /// [`StoreError::DiskFull`], [`StoreError::Write`]; the lines before stay whole.
     pub fn journal(&mut self, line: &JournalLine) -> Result<(), StoreError> {
         self.journal.append(line)
     }
 
     /// Writes the files of a cell, waits until they are on disk, and then writes its `Done` line. `utc_ns`: wall clock since 1970.
-    /// Raw samples are left out where the disk has no room, which the stored verdict says, with the finding that comes back.
-    ///
-    /// # Errors
+    /// Raw samples are left out where the disk has no room, which the stored verdict says, with the finding that comes back. Errors:
     /// [`StoreError::DiskFull`], [`StoreError::Write`], [`StoreError::Encode`]; the cell is not done then.
     pub fn write_cell(
         &mut self,
@@ -148,10 +133,7 @@ impl RunDir {
         cell::write(&self.cells, index, files, to_come, || journal.append(&JournalLine::Done { index, at_ns: utc_ns }))
     }
 
-    /// Removes the whole directory again: for a run that ended before its first cell.
-    ///
-    /// # Errors
-    /// [`StoreError::Write`].
+    /// Removes the whole directory again: for a run that ended before its first cell. Errors: [`StoreError::Write`].
     pub fn discard(self) -> Result<(), StoreError> {
         // Windows removes no folder of a file that is open.
         let path = self.path().to_owned();

@@ -9,10 +9,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
-/// Whether files of this prefix have a folder, asked before anything is measured.
-///
-/// # Errors
-/// [`StoreError::NoFolder`].
+/// Whether files of this prefix have a folder, asked before anything is measured. Errors: [`StoreError::NoFolder`].
 pub fn check_samples(prefix: &Path) -> Result<(), StoreError> {
     let folder = match prefix.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -27,11 +24,9 @@ pub fn check_samples(prefix: &Path) -> Result<(), StoreError> {
 /// Writes PREFIX-SIZE.dat: send time since the first timed send and RTT, both in ns, in the order of sending; a lost
 /// message has `-` for its RTT. Of `pace` it is PREFIX-SIZE-RATE.dat with the intended send time before them, and a
 /// message that asked for no answer has `.` for its RTT; where there are several reflectors, the number of each, from 0,
-/// is the last column. Of `wake` it is PREFIX-wake.dat with deadlines and latencies. `raw` is what `record` keeps.
-///
-/// # Errors
-/// [`StoreError::Samples`] for samples that cannot be read, else of the file. Where the disk is full, what fits stays there, up
-/// to its last whole line, and [`StoreError::SamplesCut`] says how much that is.
+/// is the last column. Of `wake` it is PREFIX-wake.dat with deadlines and latencies. `raw` is what `record` keeps. Errors:
+/// [`StoreError::Samples`] for samples that cannot be read, else of the file. Where the disk is full, what fits stays there, up to its
+/// last whole line, and [`StoreError::SamplesCut`] says how much that is.
 pub fn write_samples(prefix: &Path, result: &ResultDocument, raw: &str) -> Result<(), StoreError> {
     let unreadable = |why: &dyn std::fmt::Display| StoreError::Samples(why.to_string());
     let bytes = STANDARD.decode(raw).map_err(|error| unreadable(&error))?;

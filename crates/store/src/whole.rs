@@ -22,9 +22,7 @@ pub struct WholeRun<'a> {
 }
 
 /// Makes `<parent>/<name>-<UTC time of its start>/` with all results, and gives its path. Equal factors are repetitions of one cell.
-///
-/// # Errors
-/// As [`RunDir::create`] and [`RunDir::write_cell`]; half of a run is removed again.
+/// Errors: as [`RunDir::create`] and [`RunDir::write_cell`]; half of a run is removed again.
 pub fn write_whole(parent: &Path, run: WholeRun<'_>) -> Result<PathBuf, StoreError> {
     let mut dir = RunDir::create(parent, &run.document.name, run.document.started_ns)?;
     let path = dir.path().to_owned();

@@ -165,10 +165,7 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// The address of byte `at`, with `bytes` behind it.
-    ///
-    /// # Panics
-    /// The range is not inside the mapping.
+    /// The address of byte `at`, with `bytes` behind it. Panics: the range is not inside the mapping.
     #[inline]
     pub(crate) fn at(&self, at: usize, bytes: usize) -> *mut u8 {
         assert!(at <= self.bytes && bytes <= self.bytes - at, "a range outside of the mapping");

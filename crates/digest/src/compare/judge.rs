@@ -19,9 +19,7 @@ use stats::Judgement;
 use std::collections::BTreeSet;
 
 impl Comparisons {
-    /// Compares the runs of two sides or, without a second side, cells of one run. Sentences are left out, and so are gates.
-    ///
-    /// # Errors
+    /// Compares the runs of two sides or, without a second side, cells of one run. Sentences are left out, and so are gates. Errors:
     /// [`CompareError`].
     pub fn judged(a: &[RunInput], b: &[RunInput], options: &CompareOptions) -> Result<Self, CompareError> {
         let left = sides::of_runs(a).ok_or(CompareError::OneSide)?;
@@ -81,10 +79,8 @@ impl Comparisons {
     }
 
     /// Compares the two sides of a run that the values `a` and `b` of a factor divide it into, one cell each: what else differs
-    /// was asked for, be it a factor of the message.
-    ///
-    /// # Errors
-    /// [`CompareError`] where a side has no result, or where they were not measured alike.
+    /// was asked for, be it a factor of the message. Errors: [`CompareError`] where a side has no result, or where they were not
+    /// measured alike.
     pub fn judged_sides(
         run: &RunInput,
         factor: &str,

@@ -16,10 +16,7 @@ pub(crate) use write::{causes, difference, grid};
 use digest::RunInput;
 use digest::compare::{CompareError, CompareOptions, Comparisons, Siblings};
 
-/// Compares the runs of two sides or, without a second side, cells of one run, and judges the gates.
-///
-/// # Errors
-/// [`CompareError`].
+/// Compares the runs of two sides or, without a second side, cells of one run, and judges the gates. Errors: [`CompareError`].
 pub fn of(a: &[RunInput], b: &[RunInput], options: &CompareOptions) -> Result<Comparisons, CompareError> {
     let mut made = worded(Comparisons::judged(a, b, options)?, a, &options.siblings);
     made.gates = held::judge(&made, options)?;

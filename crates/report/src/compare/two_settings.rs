@@ -44,10 +44,7 @@ impl TwoSettings {
     pub const FACTOR: &str = "side";
 
     /// Judges the results of a run, which [`Self::FACTOR`] divides into two sides of one cell each. `level` is that of this
-    /// look ([`stats::Looks::level`]).
-    ///
-    /// # Errors
-    /// [`CompareError`] where a side has no result, or where they were not measured alike.
+    /// look ([`stats::Looks::level`]). Errors: [`CompareError`] where a side has no result, or where they were not measured alike.
     pub fn new(run: &RunInput, names: [String; 2], level: f64) -> Result<Self, CompareError> {
         let first = run.results.first();
         let is_stream = first.is_some_and(|result| result.probe == Probe::Stream);

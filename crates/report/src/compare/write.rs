@@ -180,10 +180,7 @@ pub trait ComparisonWriter {
     /// One row a figure (RFC 4180); see [`csv_columns`].
     fn csv(&self) -> String;
 
-    /// As JSON.
-    ///
-    /// # Errors
-    /// [`crate::ReportError::Json`] when a figure has no JSON form.
+    /// As JSON. Errors: [`crate::ReportError::Json`] when a figure has no JSON form.
     fn json(&self) -> Result<String, crate::ReportError>;
 }
 

@@ -60,10 +60,7 @@ pub(crate) struct FigureCell {
 
 impl Report {
     /// One self-contained HTML file: no network, no external font or script, readable without JavaScript. With it what of the
-    /// runs' files is damaged, which the page says too.
-    ///
-    /// # Errors
-    /// [`ReportError::Template`] when the template does not render.
+    /// runs' files is damaged, which the page says too. Errors: [`ReportError::Template`] when the template does not render.
     pub fn page(&self) -> Result<Page, ReportError> {
         let (report, document) = (self, &self.document);
         let mut templates = Templates::new();

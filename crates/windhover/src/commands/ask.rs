@@ -4,11 +4,7 @@ use crate::output::{Failure, Output};
 use std::io::{BufRead as _, IsTerminal as _};
 
 /// Whether to go on: by `yes`, or by a person's answer at the terminal. Where neither can be had, `plan`, which the person would
-/// have read, is the result.
-///
-/// # Errors
-///
-/// A usage error without `yes` where no terminal is there to ask.
+/// have read, is the result. Errors: a usage error without `yes` where no terminal is there to ask.
 pub(crate) fn proceed(plan: &str, question: &str, yes: bool, output: &Output) -> Result<bool, Failure> {
     if yes {
         return Ok(true);
