@@ -246,7 +246,6 @@ pub(crate) struct Line {
     pub(crate) text: String,
     /// On standard output, not on standard error: a test may write there past the harness.
     pub(crate) is_output: bool,
-    /// A person wants to see it.
     pub(crate) is_shown: bool,
 }
 

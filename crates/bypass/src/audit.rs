@@ -61,7 +61,6 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// An empty count.
     pub fn new() -> Self {
         Self { generic: own_generic_call(), ..Self::default() }
     }

@@ -29,7 +29,6 @@ pub struct Effective {
     pub name: &'static str,
     /// Its unit; empty for a plain number.
     pub unit: &'static str,
-    /// The value.
     pub value: u64,
     pub what: &'static str,
     /// `default`, `profile NAME`, `profile NAME, program NAME` or the name of a variable.

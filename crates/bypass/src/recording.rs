@@ -29,7 +29,6 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// A recording that has not begun.
     pub fn new(capture: Capture, file: CaptureFile) -> Self {
         Self { capture, file, source: None, written: 0 }
     }

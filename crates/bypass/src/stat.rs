@@ -62,7 +62,6 @@ pub struct FallBack {
 
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Socket {
-    /// Descriptor.
     pub descriptor: u32,
     /// `tcp` or `udp`.
     pub protocol: &'static str,
@@ -88,9 +87,7 @@ pub struct Socket {
 pub struct Connection {
     /// Bytes that wait to be sent or acknowledged.
     pub unsent_bytes: u64,
-    /// Bytes that wait to be received.
     pub unread_bytes: u64,
-    /// Segments sent again.
     pub retransmits: u64,
     /// Smoothed round-trip time in ns; 0 before the first measurement.
     pub round_trip_ns: u64,
@@ -115,14 +112,11 @@ pub struct Carrier {
 /// A process that runs with the library and has a socket.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Process {
-    /// Its number.
     pub pid: u32,
     /// Its name when it was started, at most 15 bytes.
     pub name: String,
     pub settings: BTreeMap<&'static str, u64>,
-    /// What became of calls, by kind.
     pub calls: BTreeMap<&'static str, Calls>,
-    /// Why sockets or calls were left to the kernel.
     pub fall_backs: Vec<FallBack>,
     pub sockets: Vec<Socket>,
     /// Sockets that found no room in the page.
@@ -139,7 +133,6 @@ impl Process {
     }
 }
 
-/// The pages of living processes in a folder, by process.
 pub fn pages(folder: &Path) -> Vec<Process> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut found: Vec<Process> = entries

@@ -135,7 +135,6 @@ impl WayRounds {
         (values.len() >= FEWEST_ROUNDS).then(|| stats::median(&values))
     }
 
-    /// Median of RTT/2.
     pub fn p50_us(&self) -> Option<f64> {
         self.median(|figures| Some(figures.p50_us))
     }

@@ -52,7 +52,6 @@ pub struct Member {
     pub inner: u32,
     /// What was asked for.
     pub events: u32,
-    /// What its events carry.
     pub data: u64,
     /// The kernel's instance has it, too.
     pub in_kernel: bool,
@@ -131,7 +130,6 @@ pub struct Change {
     pub set: i32,
     pub what: What,
     pub fd: i32,
-    /// What is asked of it.
     pub events: u32,
     /// What its events carry.
     pub data: u64,
@@ -183,7 +181,6 @@ pub struct Sets {
 }
 
 impl Sets {
-    /// Whether there is none.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.sets.is_empty()
@@ -496,7 +493,6 @@ impl Sets {
         })
     }
 
-    /// Whether the instance is known.
     pub fn has(&self, number: u32) -> bool {
         self.sets.contains_key(&number)
     }

@@ -71,7 +71,6 @@ pub struct Sockets<K, S> {
 }
 
 impl<K: Copy + Eq + Hash, S> Sockets<K, S> {
-    /// None, and room for some.
     pub fn new() -> Self {
         Self { places: Vec::with_capacity(256), free: Vec::with_capacity(256), by_handle: HashMap::with_capacity(256) }
     }
@@ -115,7 +114,6 @@ impl<K: Copy + Eq + Hash, S> Sockets<K, S> {
         Some(socket)
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.by_handle.is_empty()
     }

@@ -12,9 +12,7 @@ use std::sync::atomic::{
 
 /// An internet stream or datagram socket.
 pub const SOCKET: u32 = 1;
-/// It is a stream.
 pub const STREAM: u32 = 1 << 1;
-/// It is of IPv6.
 pub const IPV6: u32 = 1 << 2;
 /// O_NONBLOCK was set when it was last seen.
 pub const NONBLOCK: u32 = 1 << 3;
@@ -30,13 +28,11 @@ pub const BUSY_POLL_SET: u32 = 1 << 7;
 pub const CANDIDATE: u32 = 1 << 8;
 /// It is on the stack in this process.
 pub const ON_STACK: u32 = 1 << 9;
-/// It listens.
 pub const LISTENS: u32 = 1 << 10;
 /// It has an option that only the kernel knows.
 pub const UNKNOWN_OPTION: u32 = 1 << 11;
 /// A listener that was waited for.
 pub const USED: u32 = 1 << 12;
-/// An epoll instance.
 pub const INSTANCE: u32 = 1 << 13;
 /// The library's own: the program may not close it.
 pub const OWN: u32 = 1 << 14;
@@ -105,7 +101,6 @@ impl Entry {
         self.state.fetch_and(!flags, Relaxed);
     }
 
-    /// The number of its socket on the stack.
     #[inline(always)]
     pub fn on_stack(&self) -> Option<u32> {
         (self.state.load(Acquire) & ON_STACK != 0).then(|| self.socket.load(Relaxed))
@@ -125,12 +120,10 @@ impl Entry {
         self.record.store(record.unwrap_or(0), Relaxed);
     }
 
-    /// What listen was given.
     pub fn backlog(&self) -> usize {
         self.backlog.load(Relaxed) as usize
     }
 
-    /// What carries its data.
     #[inline(always)]
     pub fn backend(&self) -> Backend {
         let state = self.flags();
@@ -170,7 +163,6 @@ pub struct Shown<'t> {
 /// What becomes of a socket of the stack when one of its descriptors is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Closed {
-    /// Its number.
     pub id: u32,
     /// No other descriptor has it.
     pub is_last: bool,
@@ -197,7 +189,6 @@ impl<const SIZE: usize> Default for Table<SIZE> {
 }
 
 impl<const SIZE: usize> Table<SIZE> {
-    /// Nothing is known.
     pub const fn new() -> Self {
         Self {
             entries: [const { Entry::new() }; SIZE],
@@ -358,7 +349,6 @@ impl<const SIZE: usize> Table<SIZE> {
         (0..).zip(self.used()).filter(move |(_, entry)| entry.on_stack() == Some(id))
     }
 
-    /// One of them.
     pub fn of_stack(&self, id: u32) -> Option<(i32, &Entry)> {
         self.all_of_stack(id).next()
     }

@@ -91,7 +91,6 @@ pub enum Content<'a> {
         /// What the frames of its flow before say of this one.
         notes: MessageNotes,
     },
-    /// It could not be decoded; why.
     Undecoded(Undecoded),
 }
 

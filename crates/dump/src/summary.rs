@@ -38,7 +38,6 @@ pub struct Summary {
     pub comments: Vec<String>,
     /// Packets of link types that are not decoded, by the type's number.
     pub unknown_links: BTreeMap<u32, u64>,
-    /// Windhover's flows.
     pub flows: Vec<FlowSummary>,
     pub sources: Vec<SourceSummary>,
 }

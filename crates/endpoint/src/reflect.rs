@@ -104,7 +104,6 @@ impl RateLimiter {
         self.clock.now().wrapping_sub(tick) >= u64::MAX / 2
     }
 
-    /// Sleeps until a tick, or until the halt.
     pub(crate) fn sleep_until(&self, tick: u64, halt: &Halt) {
         while self.is_before(tick) && !halt.flag().load(Ordering::Relaxed) {
             let left = Duration::from_nanos(self.clock.ns(tick.wrapping_sub(self.clock.now())));

@@ -34,7 +34,6 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     /// Why memory is not locked.
     pub(crate) unlocked: Option<String>,
-    /// Accepted sessions.
     pub(crate) sessions: AtomicU32,
     /// Sessions that have begun, in all. Who only connects has none.
     begun: AtomicU64,

@@ -137,7 +137,6 @@ pub(crate) fn machine(network: bool, shared: &Shared) -> Result<ServerSession, E
     Ok(ServerSession::new(config)?)
 }
 
-/// Random bytes of the system.
 fn random<const N: usize>() -> Result<[u8; N], EndpointError> {
     let mut bytes = [0; N];
     let drawn = getrandom::fill(&mut bytes).map_err(|error| std::io::Error::other(error.to_string()));

@@ -7,10 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use std::io::{BufRead, Read as _};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Name of the control port in the guest.
 pub const CONTROL: &str = "windhover.control";
 
-/// Name of an agent's port in the guest.
 pub fn agent_port(name: &str) -> String {
     format!("windhover.agent.{name}")
 }

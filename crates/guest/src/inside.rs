@@ -127,7 +127,6 @@ fn load_modules() -> Result<(), String> {
     Ok(())
 }
 
-/// Makes the hosts of a guest, in it.
 pub type MakeHosts<'a> = &'a mut dyn FnMut(u32) -> Result<Vec<GuestHost>, String>;
 
 /// The second process: serves the ports until power-off. `make` makes the hosts.

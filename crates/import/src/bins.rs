@@ -7,7 +7,6 @@ use stats::{Histogram, rank};
 pub(crate) struct Bins {
     /// The least value of each bin in ns, ascending, and how many values are in it.
     pub(crate) bins: Vec<(u64, u64)>,
-    /// Their width in ns.
     pub(crate) width_ns: u64,
     pub(crate) over: u64,
 }

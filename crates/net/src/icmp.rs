@@ -28,7 +28,6 @@ pub enum Echoed {
     Interrupted,
     /// Spinning only: nothing within [`PathOptions::timeout_ns`].
     TimedOut,
-    /// The stop flag is set.
     Stopped,
 }
 

@@ -14,7 +14,6 @@ pub(crate) fn note(fd: RawFd) {
     made.extend(inode(fd).map(|inode| (fd, inode)));
 }
 
-/// Descriptors of the data sockets that are open.
 pub fn data_sockets() -> Vec<RawFd> {
     let made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     made.iter().filter(|one| is_open(one)).map(|(fd, _)| *fd).collect()

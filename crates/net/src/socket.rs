@@ -259,7 +259,6 @@ impl DataSocket {
         own_address(self.read_fd()).ok().flatten()
     }
 
-    /// The peer's address, when it is known and has one.
     pub fn peer_address(&self) -> Option<SocketAddr> {
         self.peer
     }

@@ -12,12 +12,10 @@ pub struct RepairNote {
     pub from: u16,
     /// Its first bytes, so that its owner can find out which it is; 0 beyond its end.
     pub head: [u8; HEAD],
-    /// Its length in bytes.
     pub bytes: u32,
     /// How it was repaired; absent: it came by itself and waited for another.
     pub repair: Option<Repair>,
     /// When its last packet came.
     pub received_ns: u64,
-    /// When it was delivered.
     pub delivered_ns: u64,
 }

@@ -57,9 +57,7 @@ impl Delivered {
 pub enum Incoming {
     Message(Delivered),
     Event(Event),
-    /// Nothing came in time.
     TimedOut,
-    /// A signal came first.
     Interrupted,
 }
 
@@ -269,7 +267,6 @@ impl PgmSocket {
         }
     }
 
-    /// What was counted so far.
     pub fn counts(&self) -> PgmSocketCounts {
         let (source, unsent) =
             self.shared.lock().map_or_else(Default::default, |sending| (sending.source.counts(), sending.lost()));

@@ -106,7 +106,6 @@ impl SeenNumbers {
         Some(when)
     }
 
-    /// How many are missing.
     pub(crate) fn missing(&self) -> u64 {
         self.gone + self.missing.iter().map(|(first, (last, _))| last - first + 1).sum::<u64>()
     }

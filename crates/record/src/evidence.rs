@@ -79,7 +79,6 @@ impl<'a> Evidence<'a> {
         std::iter::once(&self.initiator).chain(&self.reflectors)
     }
 
-    /// What only `pace` has.
     pub(crate) fn pace(&self) -> Option<&'a PaceFigures> {
         self.recorded?.pace.as_deref()
     }

@@ -151,7 +151,6 @@ pub struct Recorded {
     pub elapsed_ns: u64,
     /// The part of it that went into rounds which were not answered in time, one in flight at a time; 0 for an open loop.
     pub timed_out_ns: u64,
-    /// What only `pace` has.
     pub pace: Option<Box<PaceFigures>>,
 }
 
@@ -328,12 +327,10 @@ impl Recorder {
         self.interval_end = first.saturating_add(ticks);
     }
 
-    /// Answers counted in the latency so far.
     pub fn received(&self) -> u64 {
         self.moments.count()
     }
 
-    /// Messages lost so far.
     pub fn lost(&self) -> u64 {
         self.counts.lost
     }

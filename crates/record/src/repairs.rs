@@ -53,9 +53,7 @@ pub struct CarriedMessage {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CapturedPacket<'a> {
-    /// Its source.
     pub source: u32,
-    /// What it is.
     pub kind: PacketKind,
     /// The numbers that it is about: one of data, all that a NAK or NCF lists. Of an SPM: trail and lead.
     pub numbers: &'a [u32],
@@ -169,7 +167,6 @@ impl PointFigures {
 
 #[derive(Debug, Clone, Default)]
 pub struct SourceFigures {
-    /// Which.
     pub source: u32,
     pub points: Vec<PointFigures>,
     /// First NAK to first NCF of a number.

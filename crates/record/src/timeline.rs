@@ -11,7 +11,6 @@ const MOST_STREAMS: usize = 256;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CapturedMessage {
-    /// Its flow.
     pub flow: u32,
     /// A question: from the initiator to the reflector.
     pub forward: bool,
@@ -21,9 +20,7 @@ pub struct CapturedMessage {
     pub clock: u32,
     /// When, in ns since 1970; absent in captures without times.
     pub time_ns: Option<u64>,
-    /// Its number, if it has one.
     pub seq: Option<u64>,
-    /// Its length in bytes.
     pub bytes: u64,
 }
 

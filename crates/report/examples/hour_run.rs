@@ -59,7 +59,6 @@ fn recorded(noisy: bool, seconds: u64) -> Recorded {
     paced.finish(None)
 }
 
-/// A cell of a policy with what was recorded.
 fn cell(policy: &str, seconds: u64, recorded: &Recorded) -> Files {
     let rule = |_, _| Message { lateness_ns: 0, rtt_ns: None };
     let empty = files(&Cell { policy, rate: RATE_PPS, seconds: 0, events: Vec::new(), rule: &rule });

@@ -8,7 +8,6 @@ use model::result::Rung;
 use model::{LatencyKind, ResultDocument};
 use stats::Histogram;
 
-/// The percentiles, in percent.
 const PERCENTS: [f64; 9] = [25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999];
 
 /// The ladder of a result from its histogram, in the kind of its latency; nothing where either is missing.

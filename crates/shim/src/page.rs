@@ -162,7 +162,6 @@ fn show(at: usize, value: u64) {
     }
 }
 
-/// Shows bytes in two words.
 fn show_bytes(at: usize, bytes: [u8; 16]) {
     for (word, eight) in bytes.as_chunks::<8>().0.iter().enumerate() {
         show(at + word, u64::from_ne_bytes(*eight));

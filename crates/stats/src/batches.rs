@@ -151,7 +151,6 @@ fn place(number: u64) -> usize {
 }
 
 impl BatchIntervals {
-    /// Of no values.
     pub fn new() -> Self {
         // By way of a vector: an array would be made on the stack first.
         let kept = vec![1_u64; KEPT].into_boxed_slice().try_into();

@@ -17,7 +17,6 @@ pub struct Bucket {
     pub low_ns: u64,
     /// Largest value of the bucket, in ns.
     pub high_ns: u64,
-    /// Values in it.
     pub count: u64,
 }
 

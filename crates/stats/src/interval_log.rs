@@ -18,7 +18,6 @@ pub struct Interval<'a> {
     pub start_ns: u64,
     /// Length; 0 where the line has none that a measurement can have.
     pub length_ns: u64,
-    /// Largest value.
     pub max_ns: u64,
     /// The histogram: base64 of the compressed V2 encoding, values in ns. It is not decoded.
     pub histogram: &'a str,

@@ -34,7 +34,6 @@ pub struct Stall {
     pub period_ns: Option<u64>,
     /// Median length, in ns.
     pub width_ns: u64,
-    /// How many were seen.
     pub count: usize,
     /// Shorter stalls that go with them (real-time throttling of the other end).
     pub echoes: usize,

@@ -128,7 +128,6 @@ fn kernel_config(file: &Path) -> Option<String> {
     Some(text)
 }
 
-/// Reads and checks `run.json`.
 pub(crate) fn read_run(path: &Path) -> Result<RunDocument, StoreError> {
     let file = path.join("run.json");
     let bytes = match folder::read(&file) {

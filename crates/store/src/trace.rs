@@ -69,7 +69,6 @@ struct Slice {
 }
 
 impl ChromeTrace {
-    /// The process of this name and a thread of it.
     fn thread(&mut self, process: &str, number: usize, name: String) -> (usize, usize) {
         let pid = self.processes.iter().position(|known| known == process).unwrap_or_else(|| {
             self.processes.push(process.to_owned());

@@ -11,9 +11,7 @@ use std::time::Duration;
 /// Sums over all children that were waited for, their threads included (getrusage(2), RUSAGE_CHILDREN).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChildrenUsage {
-    /// CPU time in user space.
     pub user: Duration,
-    /// CPU time in the kernel.
     pub system: Duration,
     /// Context switches by waiting.
     pub voluntary: u64,
@@ -74,7 +72,6 @@ pub fn threads_of_this_process() -> Vec<i32> {
     threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The thread of a process that has this name.
 pub fn thread_named(process: u32, name: &str) -> Option<i32> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?;
     let is_it = |thread: &std::fs::DirEntry| {

@@ -37,7 +37,6 @@ impl Keeper {
         Ok(is_ready.then_some(Self { child: Some(child) }))
     }
 
-    /// The keeper's process.
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::pid)
     }

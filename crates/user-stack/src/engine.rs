@@ -161,7 +161,6 @@ impl Engine {
         std::mem::replace(&mut self.tap, tap)
     }
 
-    /// Who gets copies of the frames.
     pub fn tap(&self) -> Option<&Tap> {
         self.tap.as_ref()
     }

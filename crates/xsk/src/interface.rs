@@ -16,9 +16,7 @@ const SOFTWARE: [&str; 3] = ["veth", "tun", "dummy"];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
     pub name: String,
-    /// Its number.
     pub index: u32,
-    /// Its MAC address.
     pub mac: [u8; 6],
     /// The longest IP packet in bytes.
     pub mtu: u32,

@@ -70,9 +70,7 @@ pub enum Protocol {
 pub enum Addresses {
     /// All of both families.
     All,
-    /// All of IPv4.
     Ipv4,
-    /// All of IPv6.
     Ipv6,
     One(IpAddr),
 }
@@ -138,9 +136,7 @@ pub struct PortCounters {
 /// An open way to an interface's frames.
 #[derive(Debug)]
 pub enum Port {
-    /// Through AF_XDP.
     Xdp(XdpPort),
-    /// Through AF_PACKET.
     Packet(PacketPort),
 }
 
@@ -255,7 +251,6 @@ impl Port {
         by_backend!(self, all_descriptors())
     }
 
-    /// What happened so far.
     pub fn counters(&mut self) -> PortCounters {
         by_backend!(self, counters())
     }

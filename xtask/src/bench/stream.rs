@@ -19,7 +19,6 @@ pub(crate) struct Arguments {
     protocol: Option<String>,
 }
 
-/// Protocol, bytes of a datagram or write.
 const CASES: [(&str, u32); 3] = [("udp", 64), ("udp", 1472), ("tcp", 131_072)];
 
 /// Command lines of a tool, and how its output is read.

@@ -12,7 +12,6 @@ pub(crate) type Arguments = Options<10, 5>;
 /// Policies as `windhover wake` and as cyclictest have them.
 const POLICIES: [(&str, &[&str]); 2] = [("fifo:80", &["--priority=80"]), ("other", &["--policy=other"])];
 const TOOLS: [&str; 2] = ["windhover", "cyclictest"];
-/// The CPU of both.
 const CPU: &str = "0";
 /// µs that cyclictest's histogram has room for.
 const MOST_US: &str = "100000";

@@ -74,7 +74,6 @@ pub(crate) fn run() -> Result<Counts> {
     Ok(counts)
 }
 
-/// Both programs, and where they write.
 struct Lab {
     tools: PathBuf,
     folder: PathBuf,

@@ -19,7 +19,6 @@ pub fn parse_os_release(text: &str) -> Option<String> {
     value("PRETTY_NAME").or_else(|| value("NAME"))
 }
 
-/// CONFIG_HZ from a kernel's configuration.
 pub fn parse_config_hz(config: &str) -> Option<u32> {
     config.lines().find_map(|line| line.trim().strip_prefix("CONFIG_HZ=")?.parse().ok())
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveLink {
     pub name: String,
-    /// The link type's number.
     pub link: u32,
 }
 

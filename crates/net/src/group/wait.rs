@@ -20,9 +20,7 @@ const MOST: usize = 2;
 pub enum Woken {
     /// Something may be there, for each socket in the order of [`GroupWait::new`].
     Ready([bool; 2]),
-    /// Nothing came in time.
     TimedOut,
-    /// A signal came first.
     Interrupted,
 }
 

@@ -122,7 +122,6 @@ impl<'a> Pinger<'a> {
         Ok(())
     }
 
-    /// Reflectors that answered at least once.
     pub fn answered(&self) -> usize {
         self.reflectors.iter().filter(|reflector| reflector.answers() > 0).count()
     }

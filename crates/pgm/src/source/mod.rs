@@ -199,7 +199,6 @@ impl Source {
         self.payload_beside(if self.config.join_packets.is_some() { LENGTH_BYTES + JOIN_BYTES } else { 0 })
     }
 
-    /// Payload of a fragment.
     fn fragment_bytes(&self) -> usize {
         self.payload_beside(FRAGMENT_BYTES + if self.config.join_packets.is_some() { JOIN_BYTES } else { 0 })
     }

@@ -391,12 +391,10 @@ impl Paced {
         self.intervals.end();
     }
 
-    /// Answers counted in the latency so far.
     pub fn received(&self) -> u64 {
         self.rtt.moments.count()
     }
 
-    /// Messages lost so far.
     pub fn lost(&self) -> u64 {
         self.peers.iter().map(|peer| peer.counts.lost).sum()
     }

@@ -57,7 +57,6 @@ pub fn from_intervals(reported: &[StreamInterval]) -> StreamReceived {
     }
 }
 
-/// Of the values that there are.
 fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let (sum, count) = values.flatten().fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
     (count > 0).then(|| sum / f64::from(count))

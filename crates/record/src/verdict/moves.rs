@@ -13,7 +13,6 @@ const OF_A_RATE_PERCENT: f64 = 1.0;
 /// Time that was taken from a measuring end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LostTime {
-    /// All of it, in ns.
     pub(super) total_ns: u64,
     /// No single piece was longer, in ns. With what its own measure may be off by: /proc/stat counts in ticks.
     pub(super) longest_ns: u64,

@@ -54,7 +54,6 @@ pub enum Palette {
 }
 
 impl Palette {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Viridis, Self::Magma, Self::Cividis];
 
     fn points(self) -> [u32; 10] {
@@ -165,7 +164,6 @@ pub enum Saturation {
     /// The largest count.
     #[default]
     Max,
-    /// A count.
     Count(u64),
     /// The count that this share of the cells that hold messages stays below, such as 0.995.
     Share(f64),
@@ -174,7 +172,6 @@ pub enum Saturation {
 /// One scale of colours for all maps that are compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scale {
-    /// How colours follow counts.
     pub mode: Mode,
     /// The count from which on all cells look the same, at least 1.
     pub saturation: u64,
@@ -278,7 +275,6 @@ impl Scale {
 /// One entry of a legend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Legend {
-    /// The count.
     pub count: u64,
     /// The number of its colour.
     pub level: u8,

@@ -26,7 +26,6 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// A flag without a request.
     pub fn new() -> Self {
         Self::default()
     }

@@ -53,7 +53,6 @@ impl Progress {
         self.advance();
     }
 
-    /// Steps so far.
     pub fn count(&self) -> u64 {
         self.shared.count.load(Ordering::Relaxed)
     }

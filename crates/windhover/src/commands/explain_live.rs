@@ -12,7 +12,6 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether to go on.
 const LOOK: Duration = Duration::from_millis(100);
 /// The kernel cuts names at so many bytes.
 const NAME_BYTES: usize = 15;

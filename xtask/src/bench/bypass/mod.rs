@@ -57,7 +57,6 @@ impl Part {
 /// Priority of both ends: the highest that `serve` allows.
 const PRIORITY: u32 = 49;
 
-/// What is compared.
 const CASES: [(&str, Tool); 4] =
     [("udp", Tool::Windhover), ("tcp", Tool::Windhover), ("udp", Tool::Sockperf), ("tcp", Tool::Sockperf)];
 

@@ -325,7 +325,6 @@ impl Peer {
         }
     }
 
-    /// A parity packet.
     pub(in crate::receiver) fn parity(
         &mut self,
         now_ns: u64,

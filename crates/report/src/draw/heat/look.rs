@@ -9,13 +9,9 @@ use crate::units::{commas, tick};
 /// How maps are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Look {
-    /// Light or dark page.
     pub theme: Theme,
-    /// Colours of counts.
     pub palette: Palette,
-    /// How colours follow counts.
     pub mode: Mode,
-    /// From which count on all cells look the same.
     pub saturation: Saturation,
     /// Rows of one width instead of 32 an octave; needs maps with a linear grid.
     pub linear: bool,

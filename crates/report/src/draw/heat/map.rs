@@ -78,11 +78,9 @@ impl Grid {
 /// One column by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Column {
-    /// Messages in its cells.
     pub count: u64,
     /// Messages sent in its time that never came back.
     pub lost: u64,
-    /// Largest value.
     pub max_ns: Option<u64>,
     /// Messages above 2,000 µs, which a picture in the style of 2011 does not show.
     pub above_2011: u64,
@@ -238,9 +236,7 @@ pub struct Map {
     pub received: u64,
     /// Messages that the result document counts as lost.
     pub lost: u64,
-    /// Version of the tool that measured.
     pub tool_version: String,
-    /// What the hosts are.
     pub substrate: Substrate,
     /// Of what `whole` is made, for one with longer columns.
     pub(crate) basis: Basis,

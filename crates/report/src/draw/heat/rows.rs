@@ -5,7 +5,6 @@ pub use stats::rows::{Layout, ROWS_PER_OCTAVE};
 /// The rows that a picture shows: what lies below goes into an underflow row, what lies above into an overflow row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rows {
-    /// How latency is cut.
     pub layout: Layout,
     /// So many rows of the layout are shown as one.
     pub joined: u32,
@@ -45,13 +44,11 @@ impl Rows {
         (self.layout.at(ns) / f64::from(self.joined.max(1)) - f64::from(self.first)) / f64::from(self.count.max(1))
     }
 
-    /// The smallest time shown.
     #[must_use]
     pub fn low_ns(&self) -> u64 {
         self.layout.low_ns(self.first.saturating_mul(self.joined))
     }
 
-    /// The largest time shown.
     #[must_use]
     pub fn high_ns(&self) -> u64 {
         let end = self.first.saturating_add(self.count).saturating_mul(self.joined);

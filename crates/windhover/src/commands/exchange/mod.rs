@@ -13,7 +13,6 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How often the end of a run is looked for.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long after the last publisher of this process its frames are waited for.
 const LINGER: Duration = Duration::from_millis(100);

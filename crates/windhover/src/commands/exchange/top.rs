@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How often the end is looked for.
 const LOOK: Duration = Duration::from_millis(20);
 /// Clears a terminal and begins at its top.
 const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
