@@ -345,7 +345,7 @@ impl BuiltInStack {
 
 #[cfg(test)]
 mod tests {
-    use crate::plan::testing::{assert_refused, cells, plan, plan_of};
+    use crate::plan::tests::{assert_refused, cells, plan, plan_of};
     use crate::{Plan, Policy, Receive};
 
     /// Catches: a wake-up cell for each protocol and size, a reflector asked for, factors of messages in its key, and the CPUs of

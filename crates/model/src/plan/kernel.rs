@@ -112,7 +112,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use crate::Plan;
-    use crate::plan::testing::{assert_refused, cells, plan};
+    use crate::plan::tests::{assert_refused, cells, plan};
 
     #[test]
     fn a_plan_that_names_no_kernel_has_none() {

@@ -32,9 +32,7 @@ mod prepare;
 mod question;
 pub mod reference;
 #[cfg(test)]
-mod stream;
-#[cfg(test)]
-mod testing;
+mod tests;
 mod values;
 
 pub use crate::factor::AxisValues;

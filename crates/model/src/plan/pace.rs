@@ -19,7 +19,7 @@ pub fn pgm_factors(spec: &ProbeSpec) -> BTreeMap<String, Value> {
 
 #[cfg(test)]
 mod tests {
-    use crate::plan::testing::{assert_refused, cells, plan, plan_of};
+    use crate::plan::tests::{assert_refused, cells, plan, plan_of};
     use crate::{Pacer, Plan, Probe};
 
     #[test]

@@ -184,7 +184,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::testing::{assert_refused, cells, plan};
+    use crate::plan::tests::{assert_refused, cells, plan};
 
     #[test]
     fn a_plan_without_the_axes_has_its_old_keys() {

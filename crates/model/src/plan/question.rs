@@ -302,7 +302,7 @@ fn words(values: &BTreeSet<String>) -> impl Iterator<Item = &str> + Clone {
 
 #[cfg(test)]
 mod tests {
-    use crate::plan::testing::{cells, plan};
+    use crate::plan::tests::{cells, plan};
     use crate::plan::{Factors, Question, default_question};
     use crate::{ModelError, Plan};
 
