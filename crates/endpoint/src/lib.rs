@@ -17,13 +17,13 @@ mod pace;
 mod pgm;
 mod reflect;
 mod reflector;
-#[cfg(test)]
-mod script;
 mod server;
 mod session;
 mod sockperf;
 mod stop;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod transactions;
 
 pub use error::EndpointError;

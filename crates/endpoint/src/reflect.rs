@@ -304,7 +304,7 @@ fn head(message: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::{Act, Script, numbered, tagged};
+    use crate::tests::{Act, Script, numbered, tagged};
     use std::collections::VecDeque;
     use std::sync::atomic::AtomicU64;
 

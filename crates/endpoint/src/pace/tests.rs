@@ -1,6 +1,6 @@
 use super::*;
 use crate::reflect::wanted_tag;
-use crate::script::{Act, Script, numbered, tagged};
+use crate::tests::{Act, Script, numbered, tagged};
 
 /// Plays a script behind so many messages of the size before.
 struct ScriptInbox<'a> {
