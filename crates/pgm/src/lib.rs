@@ -89,7 +89,7 @@ pub mod sim;
 pub mod source;
 mod sqn;
 #[cfg(test)]
-mod testing;
+mod tests;
 mod tsi;
 pub mod zmtp;
 

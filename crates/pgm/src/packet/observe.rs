@@ -191,10 +191,10 @@ mod tests {
     use super::super::{Data, Nak, NakList, Options};
     use super::*;
     use crate::Sqn;
-    use crate::testing::TSI;
+    use crate::tests::TSI;
 
     fn written(body: Body<'_>, options: Options<'_>) -> Vec<u8> {
-        crate::testing::written(&Packet { tsi: TSI, data_port: 7500, body, options })
+        crate::tests::written(&Packet { tsi: TSI, data_port: 7500, body, options })
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::exercise::mend;
-use crate::testing::{TSI, address, written};
+use crate::tests::{TSI, address, written};
 use proptest::prelude::*;
 use std::net::IpAddr;
 

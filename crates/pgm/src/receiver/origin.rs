@@ -75,7 +75,7 @@ impl Origin {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{MS, address};
+    use crate::tests::{MS, address};
 
     #[test]
     fn an_address_is_left_for_one_that_sends_more_data() {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::Tsi;
 use crate::packet::{Data, Fragment, Reset, Spm};
-use crate::testing::{MS, TSI, address, written};
+use crate::tests::{MS, TSI, address, written};
 
 fn source() -> IpAddr {
     address("192.0.2.1")

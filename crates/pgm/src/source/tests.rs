@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Tsi;
-use crate::testing::{MS, TSI, address, written};
+use crate::tests::{MS, TSI, address, written};
 
 fn config() -> SourceConfig {
     let config = SourceConfig::new(TSI, 7500, address("239.192.0.1"), address("192.0.2.1"));
