@@ -14,32 +14,23 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// What a latency figure is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum LatencyKind {
-    /// Round trip divided by two, the papers' transit time.
-    RttHalf,
-    /// Round trip.
-    #[default]
-    Rtt,
-    /// One way between two clocks; signed.
-    OneWay,
-    /// How late a thread woke up from a sleep until a given time.
-    WakeUp,
+words! {
+    /// What a latency figure is.
+    #[derive(Default)]
+    pub enum LatencyKind {
+        /// Round trip divided by two, the papers' transit time.
+        RttHalf = "rtt_half",
+        /// Round trip.
+        #[default]
+        Rtt = "rtt",
+        /// One way between two clocks; signed.
+        OneWay = "one_way",
+        /// How late a thread woke up from a sleep until a given time.
+        WakeUp = "wake_up",
+    }
 }
 
 impl LatencyKind {
-    /// The word in CSV files and documents.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::RttHalf => "rtt_half",
-            Self::Rtt => "rtt",
-            Self::OneWay => "one_way",
-            Self::WakeUp => "wake_up",
-        }
-    }
-
     /// How tables head such a column.
     pub fn title(self) -> &'static str {
         match self {

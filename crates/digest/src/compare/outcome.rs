@@ -1,6 +1,5 @@
 //! What a comparison comes to, as data.
 
-use crate::boots::VISIT;
 use crate::causes::CauseChanges;
 use crate::{Mark, Metric};
 use model::{FindingId, LatencyKind, Substrate};
@@ -8,28 +7,17 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What one value of a test is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Sample {
-    /// A repetition: both sides were measured in one run, whose order mixes them.
-    Repetition,
-    /// A run, whose repetitions are one value together.
-    Run,
-    /// A boot, whose repetitions are one value together: kernels of one run are compared.
-    Boot,
-    /// A visit, likewise: kernels of one run that were switched without a boot.
-    Visit,
-}
-
-impl Sample {
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Repetition => "repetition",
-            Self::Run => "run",
-            Self::Boot => "boot",
-            Self::Visit => VISIT,
-        }
+model::words! {
+    /// What one value of a test is.
+    pub enum Sample {
+        /// A repetition: both sides were measured in one run, whose order mixes them.
+        Repetition = "repetition",
+        /// A run, whose repetitions are one value together.
+        Run = "run",
+        /// A boot, whose repetitions are one value together: kernels of one run are compared.
+        Boot = "boot",
+        /// A visit, likewise: kernels of one run that were switched without a boot.
+        Visit = "visit",
     }
 }
 
@@ -57,26 +45,26 @@ impl Over {
     }
 }
 
-/// What a comparison of one figure comes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Outcome {
-    /// The second side's figure is larger, by the test and by its interval.
-    Higher,
-    /// The second side's figure is smaller, by the test and by its interval.
-    Lower,
-    /// The interval includes zero; no larger difference than its ends was seen.
-    NoDifference,
-    /// The interval excludes zero, but the corrected test cannot tell it from chance, or the other way round.
-    Unclear,
-    /// Too few samples: the test could not have reached the level, however far apart the figures lie.
-    TooFew,
-    /// All samples of both sides have the same figure.
-    Same,
-    /// A side has no repetition that can be trusted.
-    Untrusted,
-    /// It was not asked for: described, and not tested.
-    NotTested,
+model::words! {
+    /// What a comparison of one figure comes to.
+    pub enum Outcome {
+        /// The second side's figure is larger, by the test and by its interval.
+        Higher = "higher",
+        /// The second side's figure is smaller, by the test and by its interval.
+        Lower = "lower",
+        /// The interval includes zero; no larger difference than its ends was seen.
+        NoDifference = "no-difference",
+        /// The interval excludes zero, but the corrected test cannot tell it from chance, or the other way round.
+        Unclear = "unclear",
+        /// Too few samples: the test could not have reached the level, however far apart the figures lie.
+        TooFew = "too-few",
+        /// All samples of both sides have the same figure.
+        Same = "same",
+        /// A side has no repetition that can be trusted.
+        Untrusted = "untrusted",
+        /// It was not asked for: described, and not tested.
+        NotTested = "not-tested",
+    }
 }
 
 impl Outcome {

@@ -49,46 +49,28 @@ pub enum Better {
     Neither,
 }
 
-/// How the repetitions of a cell become one figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "a variant without a line is what its name says")]
-pub enum Combine {
-    Sum,
-    Mean,
-    Middle,
-    Min,
-    Max,
-    /// The first: it is the same in all.
-    First,
-    /// The sum of the parts by the sum of what they are parts of.
-    Ratio,
-    /// The geometric mean of their figures, which comparisons test; a percentile that not every repetition has enough messages for
-    /// is that of all messages together, from the merged histograms.
-    Typical,
-    /// Half the 95 % interval of the mean of 3 or more repetitions; with fewer the widest of their own.
-    Interval,
-    /// As ping's mean deviation of all messages.
-    Deviation,
-    /// Not at all: it belongs to single repetitions.
-    Never,
-}
-
-impl Combine {
-    /// As the documentation has it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Sum => "sum",
-            Self::Mean => "mean",
-            Self::Middle => "middle",
-            Self::Min => "smallest",
-            Self::Max => "largest",
-            Self::First => "first",
-            Self::Ratio => "ratio of sums",
-            Self::Typical => "geometric mean",
-            Self::Interval => "interval of the mean",
-            Self::Deviation => "exact moments",
-            Self::Never => "–",
-        }
+words! {
+    /// How the repetitions of a cell become one figure; the words are those of the documentation.
+    #[expect(missing_docs, reason = "a variant without a line is what its name says")]
+    pub enum Combine {
+        Sum = "sum",
+        Mean = "mean",
+        Middle = "middle",
+        Min = "smallest",
+        Max = "largest",
+        /// The first: it is the same in all.
+        First = "first",
+        /// The sum of the parts by the sum of what they are parts of.
+        Ratio = "ratio of sums",
+        /// The geometric mean of their figures, which comparisons test; a percentile that not every repetition has enough messages for
+        /// is that of all messages together, from the merged histograms.
+        Typical = "geometric mean",
+        /// Half the 95 % interval of the mean of 3 or more repetitions; with fewer the widest of their own.
+        Interval = "interval of the mean",
+        /// As ping's mean deviation of all messages.
+        Deviation = "exact moments",
+        /// Not at all: it belongs to single repetitions.
+        Never = "–",
     }
 }
 

@@ -87,10 +87,7 @@ const COLUMNS: [CsvColumn; 22] = [
     ("p", |(.., figure)| number(figure.p)),
     ("p_corrected", |(.., figure)| number(figure.p_corrected)),
     ("smallest_p", |(.., figure)| number(Some(figure.smallest_p))),
-    ("outcome", |(.., figure)| {
-        let outcome = serde_json::to_value(figure.outcome).unwrap_or_default();
-        outcome.as_str().unwrap_or_default().to_owned()
-    }),
+    ("outcome", |(.., figure)| figure.outcome.word().to_owned()),
 ];
 
 pub(super) fn outcome_word(outcome: Outcome) -> &'static str {
