@@ -3,6 +3,8 @@
 
 #[path = "pgm_entries.rs"]
 mod pgm_entries;
+#[path = "store_entries.rs"]
+mod store_entries;
 #[path = "wire_entries.rs"]
 mod wire_entries;
 
@@ -103,7 +105,7 @@ pub fn run_json(bytes: &[u8]) {
 
 /// Result documents.
 pub fn result_document(bytes: &[u8]) {
-    store::exercise::result_document(bytes);
+    store_entries::result_document(bytes);
 }
 
 /// `journal.jsonl`.
@@ -113,12 +115,12 @@ pub fn journal(bytes: &[u8]) {
 
 /// Campaign plans and all that they expand to.
 pub fn plan(bytes: &[u8]) {
-    store::exercise::plan(bytes);
+    store_entries::plan(bytes);
 }
 
 /// HdrHistogram interval logs.
 pub fn hlog(bytes: &[u8]) {
-    store::exercise::hlog(bytes);
+    store_entries::hlog(bytes);
 }
 
 /// Histograms in documents.
@@ -233,14 +235,21 @@ pub fn route(bytes: &[u8]) {
     net::route::exercise_answer(bytes);
 }
 
-/// Profiles of `tune`.
+/// Profiles of `tune`, by themselves and on top of built-in ones; and what would be installed of them.
 pub fn tune_profile(bytes: &[u8]) {
-    prepare::exercise::tune_profile(bytes);
+    use prepare::tune::{Form, Profile, emit};
+
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(profile) = Profile::parse("fuzzed", text) else { return };
+    for form in [Form::Grub, Form::Systemd, Form::Tuned, Form::Udev] {
+        let _ = emit(&profile, form, Some("eth0"), "/usr/bin/windhover", &[]);
+    }
 }
 
 /// Documents of `doctor --save`.
 pub fn doctor_document(bytes: &[u8]) {
-    prepare::exercise::doctor_document(bytes);
+    let Ok(document) = serde_json::from_slice::<prepare::doctor::Document>(bytes) else { return };
+    assert!(!prepare::doctor::compare(&document, &document).differs(), "a document differs from itself");
 }
 
 /// ZeroMQ's framing of messages.
@@ -253,9 +262,11 @@ pub fn cell_lines(bytes: &[u8]) {
     store::exercise::cell_lines(bytes);
 }
 
-/// Gates as people type them.
+/// Gates and metrics as people type them.
 pub fn gate(bytes: &[u8]) {
-    report::exercise::gate(bytes);
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let _ = text.parse::<digest::compare::Gate>();
+    let _ = text.parse::<digest::Metric>();
 }
 
 /// Frames into the user-space stack, with sockets in many states, driven by a script.
@@ -268,9 +279,22 @@ pub fn tapped_frames(bytes: &[u8]) {
     xsk::exercise_tap(bytes);
 }
 
-/// What other tools wrote, read as the file of each of them.
+/// What other tools wrote, read as the file of each of them: what is read holds together and can be stored.
 pub fn import_file(bytes: &[u8]) {
-    import::exercise::files(bytes);
+    for format in &import::FORMATS {
+        for nanoseconds in [false, true] {
+            let hints = import::Hints { nanoseconds, ..import::Hints::default() };
+            let Ok(imported) = import::read(format, "f", bytes, &hints) else { continue };
+            assert!(!imported.results.is_empty());
+            for measured in &imported.results {
+                let latency = measured.result.latency.as_ref();
+                assert!(latency.is_some_and(|latency| latency.count > 0), "{}", format.word);
+                assert!(measured.result.is_imported());
+                let text = serde_json::to_string(&measured.result);
+                assert!(text.is_ok_and(|text| model::ResultDocument::read("f", &text).is_ok()), "{}", format.word);
+            }
+        }
+    }
 }
 
 /// Lines of a foreign worker.

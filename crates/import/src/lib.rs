@@ -9,8 +9,6 @@ mod bins;
 mod cell;
 mod cyclictest;
 mod error;
-#[doc(hidden)]
-pub mod exercise;
 mod latency;
 mod latmus;
 mod lines;

@@ -6,7 +6,6 @@
 
 pub mod boot;
 pub mod doctor;
-pub mod exercise;
 mod flows;
 pub mod keeper;
 pub mod kernel;

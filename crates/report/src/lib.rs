@@ -23,8 +23,6 @@ mod document;
 mod draw;
 mod environment;
 mod error;
-#[doc(hidden)]
-pub mod exercise;
 mod html;
 mod ladder;
 mod layout;

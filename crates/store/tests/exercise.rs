@@ -4,17 +4,21 @@
 
 #[allow(dead_code, reason = "each test file uses a part of it")]
 mod common;
+#[path = "../../../fuzz/src/store_entries.rs"]
+#[allow(unreachable_pub, reason = "a part of the fuzz package")]
+mod entries;
+
+extern crate windhover_store as store;
 
 use proptest::prelude::*;
 use store::exercise;
-use windhover_store as store;
 
 fn all(bytes: &[u8]) {
     exercise::run_json(bytes);
-    exercise::result_document(bytes);
+    entries::result_document(bytes);
     exercise::journal(bytes);
-    exercise::plan(bytes);
-    exercise::hlog(bytes);
+    entries::plan(bytes);
+    entries::hlog(bytes);
 }
 
 proptest! {
