@@ -1,10 +1,8 @@
 //! What a first build costs: `cargo build --release -p windhover` into an empty folder, as a newcomer's first command does it.
 
-use super::Output;
+use super::{Output, children_s};
 use crate::{files, process};
 use anyhow::{Context as _, Result};
-use nix::sys::resource::{Usage, UsageWho, getrusage};
-use nix::sys::time::TimeVal;
 use std::fmt::Write as _;
 use std::time::Instant;
 
@@ -26,9 +24,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let cargo = process::cargo();
     let mut build =
         process::command(&cargo, &["build", "--release", "--locked", "--package", "windhover", "--timings"]);
-    let (before, began) = (cpu_s()?, Instant::now());
+    let (before, began) = (children_s()?, Instant::now());
     process::finish(build.env("CARGO_TARGET_DIR", &folder).env_remove("RUSTFLAGS"))?;
-    let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), cpu_s()? - before);
+    let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), children_s()? - before);
     let binary = folder.join("release/windhover");
     let size = binary.metadata().with_context(|| binary.display().to_string())?.len();
     let mut text = String::from("| first build | seconds | goal | |\n|---|---|---|---|\n");
@@ -43,13 +41,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         folder.join("cargo-timings").display()
     );
     arguments.output.publish(&text)
-}
-
-/// CPU time in seconds of all programs that this one started and waited for.
-fn cpu_s() -> Result<f64> {
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("getrusage")?;
-    let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
-    Ok([Usage::user_time, Usage::system_time].map(|of| seconds(of(&usage))).iter().sum())
 }
 
 #[cfg(test)]

@@ -18,6 +18,8 @@ mod wake;
 
 use crate::process;
 use anyhow::{Context as _, Result, ensure};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -259,6 +261,13 @@ impl Verdicts {
 fn number(document: &Value, path: &str) -> Result<f64> {
     let found = path.split('/').fold(document, |value, key| &value[key]).as_f64();
     found.with_context(|| format!("the result has no {path}"))
+}
+
+/// CPU time of all children that were waited for, in s.
+fn children_s() -> Result<f64> {
+    let used = getrusage(UsageWho::RUSAGE_CHILDREN).context("getrusage")?;
+    let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    Ok(seconds(used.user_time()) + seconds(used.system_time()))
 }
 
 fn column<T>(rounds: &[T], pick: impl Fn(&T) -> f64) -> Vec<f64> {

@@ -4,10 +4,9 @@
 //! With losses, figures come from raw files by the same rules.
 
 use super::lab::Lab;
-use super::{Options, column, interleaved, judged, number, parsed, ratio_text, raw};
+use super::{Options, children_s, column, interleaved, judged, number, parsed, ratio_text, raw};
 use crate::{packages, process};
 use anyhow::{Context as _, Result, bail, ensure};
-use nix::sys::resource::{UsageWho, getrusage};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -288,13 +287,6 @@ impl Bench<'_> {
         );
         process::finish(self.lab.command("b", "0,1", "nft").arg(&rules))
     }
-}
-
-/// CPU time of all children that were waited for, in s.
-fn children_s() -> Result<f64> {
-    let used = getrusage(UsageWho::RUSAGE_CHILDREN).context("getrusage")?;
-    let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
-    Ok(seconds(used.user_time()) + seconds(used.system_time()))
 }
 
 fn row<T>(text: &mut String, what: &str, measured: &[Vec<T>], pick: impl Fn(&T) -> f64) {

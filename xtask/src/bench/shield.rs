@@ -3,10 +3,8 @@
 use super::{Output, column};
 use crate::files::create;
 use crate::{packages, process};
-use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use base64::Engine as _;
-use hdrhistogram::Histogram;
-use hdrhistogram::serialization::Deserializer;
+use anyhow::{Context as _, Result, bail, ensure};
+use stats::Histogram;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -30,16 +28,13 @@ const MAY_BE_INVALID: [&str; 1] = ["clock-unfit"];
 /// RTT of a stall by throttling, in ns.
 const STALL_NS: std::ops::RangeInclusive<f64> = 45e6..=55e6;
 
-/// Fewer samples beyond a quantile say nothing of it.
-const BEYOND: u64 = 10;
-
 /// One repetition; RTT/2 in µs, the histogram RTT in ns.
 #[derive(Debug, Clone)]
 struct Figure {
     mean: f64,
     stdev: f64,
     max: f64,
-    histogram: Histogram<u64>,
+    histogram: Histogram,
 }
 
 type Key = (String, String, String);
@@ -93,25 +88,19 @@ fn figures(documents: &[serde_json::Value]) -> Result<BTreeMap<Key, Vec<Figure>>
         let us = |name: &str| latency[name].as_f64().map(|ns| ns / 1e3);
         let (Some(mean), Some(stdev), Some(max)) = (us("mean_ns"), us("stdev_ns"), us("max_ns")) else { continue };
         let text = document["histogram"].as_str().context("a result without histogram")?;
-        let figure = Figure { mean, stdev, max, histogram: histogram(text)? };
+        let figure = Figure { mean, stdev, max, histogram: Histogram::from_base64_v2(text)? };
         all.entry((factor("load"), factor("shield"), factor("policy"))).or_default().push(figure);
     }
     Ok(all)
-}
-
-/// A histogram as documents have it: HdrHistogram V2, compressed, in base64.
-fn histogram(text: &str) -> Result<Histogram<u64>> {
-    let bytes = base64::engine::general_purpose::STANDARD.decode(text).context("histogram")?;
-    Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|error| anyhow!("histogram: {error:?}"))
 }
 
 /// p99.99 of RTT/2 over all repetitions together, in µs: one alone may have too few messages for it.
 fn tail(figures: &[Figure]) -> Option<f64> {
     let mut all = figures.first()?.histogram.clone();
     for figure in figures.get(1..).unwrap_or_default() {
-        all.add(&figure.histogram).ok()?;
+        all.merge(&figure.histogram);
     }
-    (all.len() >= BEYOND * 10_000).then(|| all.value_at_quantile(0.9999) as f64 / 2e3)
+    all.quantile_if_supported(0.9999, Histogram::BEYOND).map(|ns| ns as f64 / 2e3)
 }
 
 /// What kept others away, as the results say it.
@@ -176,18 +165,15 @@ fn table(all: &BTreeMap<Key, Vec<Figure>>, backend: &str) -> String {
 #[cfg(test)]
 mod unit {
     use super::*;
-    use hdrhistogram::serialization::Serializer as _;
     use serde_json::json;
 
     #[test]
     fn ratios_and_stalls() {
         let document = |shield: &str, policy: &str, stdev: f64, rtt: u64, max: u64| {
-            let mut histogram = Histogram::<u64>::new(3).unwrap();
-            histogram.record_n(rtt, 100_000).unwrap();
-            let mut bytes = Vec::new();
-            hdrhistogram::serialization::V2DeflateSerializer::new().serialize(&histogram, &mut bytes).unwrap();
+            let mut histogram = Histogram::new();
+            histogram.record_n(rtt, 100_000);
             json!({ "verdict": { "trusted": true, "invalid": [] }, "cell": "c",
-                    "histogram": base64::engine::general_purpose::STANDARD.encode(bytes),
+                    "histogram": histogram.to_base64_v2().unwrap(),
                     "factors": { "load": "build", "shield": shield, "policy": policy },
                     "prepared": if shield == "off" { json!([]) } else { json!([{ "shield": { "backend": "v1" } }]) },
                     "latency": { "kind": "rtt_half", "mean_ns": 3000.0, "stdev_ns": stdev, "max_ns": max } })
