@@ -86,33 +86,17 @@ impl Flag {
         }
     }
 
-    pub(super) const fn value(mut self, name: &'static str) -> Self {
-        self.value_name = name;
-        self
-    }
-
-    pub(super) const fn gives(mut self, gives: Gives) -> Self {
-        self.gives = gives;
-        self
-    }
-
-    pub(super) const fn short(mut self, short: &'static [char]) -> Self {
-        self.short = short;
-        self
+    setters! {
+        value(value_name: &'static str),
+        gives(gives: Gives),
+        short(short: &'static [char]),
+        aliases(aliases: &'static [&'static str]),
+        conflicts(conflicts: &'static [&'static str]),
+        daily_on(daily_on: &'static [Probe])
     }
 
     pub(super) const fn default(mut self, default: &'static str) -> Self {
         self.default = Some(default);
-        self
-    }
-
-    pub(super) const fn aliases(mut self, aliases: &'static [&'static str]) -> Self {
-        self.aliases = aliases;
-        self
-    }
-
-    pub(super) const fn conflicts(mut self, conflicts: &'static [&'static str]) -> Self {
-        self.conflicts = conflicts;
         self
     }
 
@@ -130,10 +114,5 @@ impl Flag {
     pub(super) const fn daily(self) -> Self {
         let on = self.on;
         self.daily_on(on)
-    }
-
-    pub(super) const fn daily_on(mut self, probes: &'static [Probe]) -> Self {
-        self.daily_on = probes;
-        self
     }
 }

@@ -133,6 +133,15 @@ impl Factor {
     }
 }
 
+/// Methods of a [`Visitor`] that pass a value on, with what an error calls it.
+macro_rules! visits {
+    ($read:ident -> $result:ty: $($visit:ident($given:ty) $kind:ident),+) => {
+        $(fn $visit<E: Error>(self, value: $given) -> Result<$result, E> {
+            self.$read(Value::from(value), Unexpected::$kind(value))
+        })+
+    };
+}
+
 /// Reads one value of a factor. An error names what is wrong at its place.
 pub(crate) struct ValueSeed {
     pub(crate) factor: &'static Factor,
@@ -162,25 +171,8 @@ impl Visitor<'_> for ValueSeed {
         f.write_str(self.factor.kind.accepts(self.factor.is_two_ended()))
     }
 
-    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
-        self.checked(Value::from(value), Unexpected::Bool(value))
-    }
-
-    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
-        self.checked(Value::from(value), Unexpected::Signed(value))
-    }
-
-    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
-        self.checked(Value::from(value), Unexpected::Unsigned(value))
-    }
-
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        self.checked(Value::from(value), Unexpected::Float(value))
-    }
-
-    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
-        self.checked(Value::from(value), Unexpected::Str(value))
-    }
+    visits!(checked -> Value: visit_bool(bool) Bool, visit_i64(i64) Signed, visit_u64(u64) Unsigned);
+    visits!(checked -> Value: visit_f64(f64) Float, visit_str(&str) Str);
 }
 
 /// The values of a factor in a grid: a list, one text that stands for several sizes or rates, or one value.
@@ -230,17 +222,7 @@ impl<'de> Visitor<'de> for AxisSeed {
         Ok(AxisValues::List(values))
     }
 
-    fn visit_i64<E: Error>(self, value: i64) -> Result<AxisValues, E> {
-        self.single(Value::from(value), Unexpected::Signed(value))
-    }
-
-    fn visit_u64<E: Error>(self, value: u64) -> Result<AxisValues, E> {
-        self.single(Value::from(value), Unexpected::Unsigned(value))
-    }
-
-    fn visit_f64<E: Error>(self, value: f64) -> Result<AxisValues, E> {
-        self.single(Value::from(value), Unexpected::Float(value))
-    }
+    visits!(single -> AxisValues: visit_i64(i64) Signed, visit_u64(u64) Unsigned, visit_f64(f64) Float);
 
     fn visit_str<E: Error>(self, text: &str) -> Result<AxisValues, E> {
         match self.0.kind {

@@ -161,9 +161,17 @@ impl Factor {
         }
     }
 
-    const fn about(mut self, text: &'static str) -> Self {
-        self.text = text;
-        self
+    setters! {
+        about(text: &'static str),
+        // Other probes ignore it, and a plan may name it all the same.
+        applies_to(probes: &'static [Probe]),
+        recorded_as(recorded_as: &'static str),
+        needs(needs: &'static [Probe]),
+        scope(scope: Scope),
+        over(protocols: &'static [Protocol]),
+        record(record: Record),
+        flags(flags: &'static [Flag]),
+        shown(shown: Shown)
     }
 
     const fn default(mut self, value: &'static str) -> Self {
@@ -174,47 +182,6 @@ impl Factor {
     const fn of(mut self, probes: &'static [Probe]) -> Self {
         self.probes = probes;
         self.needs = probes;
-        self
-    }
-
-    /// Other probes ignore it, and a plan may name it all the same.
-    const fn applies_to(mut self, probes: &'static [Probe]) -> Self {
-        self.probes = probes;
-        self
-    }
-
-    const fn recorded_as(mut self, name: &'static str) -> Self {
-        self.recorded_as = name;
-        self
-    }
-
-    const fn needs(mut self, probes: &'static [Probe]) -> Self {
-        self.needs = probes;
-        self
-    }
-
-    const fn scope(mut self, scope: Scope) -> Self {
-        self.scope = scope;
-        self
-    }
-
-    const fn over(mut self, protocols: &'static [Protocol]) -> Self {
-        self.protocols = protocols;
-        self
-    }
-
-    const fn record(mut self, record: Record) -> Self {
-        self.record = record;
-        self
-    }
-
-    const fn flags(mut self, flags: &'static [Flag]) -> Self {
-        self.flags = flags;
-        self
-    }
-
-    const fn shown(mut self, shown: Shown) -> Self {
-        self.shown = shown;
         self
     }
 

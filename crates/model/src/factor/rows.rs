@@ -20,6 +20,16 @@ macro_rules! sets {
     };
 }
 
+/// Methods of a definition that set a field: `name(FIELD: TYPE)`.
+macro_rules! setters {
+    ($($name:ident($field:ident: $type:ty)),+) => {
+        $(pub(in $crate::factor) const fn $name(mut self, $field: $type) -> Self {
+            self.$field = $field;
+            self
+        })+
+    };
+}
+
 /// A table of factors: key, type and where the value goes, then what differs from [`Factor::new`]; below it a row for each flag:
 /// `flag "name"`, the name of its value in help (of a flag without one what it gives), the commands that have it, the heading,
 /// the help text, then what differs from [`Flag::new`].
