@@ -123,7 +123,7 @@ fn message_text(found: &Recognised<'_>, notes: Option<MessageNotes>, line: &mut 
     }
 }
 
-fn order_text(order: Order, line: &mut String) {
+pub(super) fn order_text(order: Order, line: &mut String) {
     match order {
         Order::Next => {}
         Order::Gap(missing) => drop(write!(line, "  [{missing} missing before]")),

@@ -1,6 +1,6 @@
 //! One packet of PGM as a line, in the words of RFC 3208.
 
-use super::lines::{answer_json, answer_text, far_json, far_text, order_json, put, us};
+use super::lines::{answer_json, answer_text, far_json, far_text, order_json, order_text, put, us};
 use pgm::packet::{Body, ObservedPacket, Options, RawOption};
 use record::repairs::PacketNotes;
 use record::timeline::Order;
@@ -58,12 +58,9 @@ fn notes_text(observed: &ObservedPacket<'_>, notes: &PacketNotes, line: &mut Str
     let repair = matches!(body, Ok(Body::Rdata(_)));
     match notes.order {
         Order::Gap(missing) if matches!(body, Ok(Body::Spm(_))) => drop(write!(line, "  [{missing} missing]")),
-        Order::Gap(missing) => drop(write!(line, "  [{missing} missing before]")),
         Order::Late if repair => line.push_str("  [fills a gap]"),
-        Order::Late => line.push_str("  [late]"),
-        Order::Repeated if !repair => line.push_str("  [number seen before]"),
-        Order::Jump => line.push_str("  [numbers begin anew]"),
-        Order::Next | Order::Repeated => {}
+        Order::Repeated if repair => {}
+        order => order_text(order, line),
     }
     if notes.rebuilt > 0 {
         let _ = write!(line, "  [{} rebuilt by parity]", notes.rebuilt);
