@@ -270,11 +270,6 @@ fn captured(frame: &Frame<'_>, packet: &Packet<'_>, found: &Recognised<'_>, seq:
 }
 
 impl Selection {
-    /// Whether ports or addresses are left out.
-    pub fn filters(&self) -> bool {
-        !self.ports.is_empty() || !self.hosts.is_empty()
-    }
-
     fn takes(&self, packet: &Packet<'_>) -> bool {
         let ends = [packet.source, packet.destination];
         let of_port = self.ports.is_empty() || ends.iter().any(|end| self.ports.contains(&end.port()));

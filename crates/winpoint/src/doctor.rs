@@ -168,13 +168,6 @@ pub struct Finding {
     pub value: Option<String>,
 }
 
-impl Finding {
-    /// Whether it is as the article has it; absent where the article gives no value.
-    pub fn as_in_article(&self) -> Option<bool> {
-        (!self.setting.article.is_empty()).then(|| self.value.as_deref() == Some(self.setting.article))
-    }
-}
-
 pub fn examine(reader: &Reader) -> Vec<Finding> {
     let value = |setting: &Setting| match setting.place {
         Place::Dword { key, value } => {
@@ -265,6 +258,11 @@ mod tests {
     };
     const NOTHING: Reader = Reader { dword: |_, _| None, power_scheme: || None, tcp_global: || None };
 
+    /// Whether it is as the article has it; absent where the article gives no value.
+    fn as_in_article(finding: &Finding) -> Option<bool> {
+        (!finding.setting.article.is_empty()).then(|| finding.value.as_deref() == Some(finding.setting.article))
+    }
+
     fn value<'a>(findings: &'a [Finding], name: &str) -> Option<&'a str> {
         findings.iter().find(|finding| finding.setting.name == name).unwrap().value.as_deref()
     }
@@ -273,8 +271,8 @@ mod tests {
     fn a_host_that_is_set_up_as_in_the_article_is_known() {
         // A path or a form of a value that is not what Windows has.
         let findings = examine(&TUNED);
-        assert!(findings.iter().all(|finding| finding.as_in_article() != Some(false)), "{findings:#?}");
-        assert_eq!(findings.iter().filter(|finding| finding.as_in_article() == Some(true)).count(), 6);
+        assert!(findings.iter().all(|finding| as_in_article(finding) != Some(false)), "{findings:#?}");
+        assert_eq!(findings.iter().filter(|finding| as_in_article(finding) == Some(true)).count(), 6);
         assert_eq!(value(&findings, "power plan"), Some("High performance"));
     }
 
@@ -285,7 +283,7 @@ mod tests {
         assert_eq!(value(&findings, "Windows Firewall"), Some("automatic"));
         assert_eq!(value(&findings, "TCP time stamps"), Some("allowed"), "in any language");
         assert_eq!(value(&findings, "power plan"), Some("Balanced"));
-        assert!(findings.iter().all(|finding| finding.as_in_article() != Some(true)));
+        assert!(findings.iter().all(|finding| as_in_article(finding) != Some(true)));
     }
 
     #[test]
