@@ -219,7 +219,7 @@ fn add_throttled(info: &mut CellInfo, used: &[&ResultDocument], stalls: u64) {
             "{} with an RTT of about 50 ms (RTT/2 25 ms) under a real-time policy: the stall that RT throttling \
              (kernel.sched_rt_runtime_us of each second) or, since Linux 6.12, the fair server causes on a CPU that real-time \
              threads keep busy; a shielded CPU with kernel.sched_rt_runtime_us = -1 has neither",
-            crate::text::counted(usize::try_from(stalls).unwrap_or(usize::MAX), "message")
+            crate::text::counted(stalls, "message")
         ),
     });
     if info.mark == Mark::Clean {

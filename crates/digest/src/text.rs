@@ -4,11 +4,7 @@ use std::collections::BTreeMap;
 
 /// Joins words as a sentence does: `a, b and c`.
 pub fn list(words: &[String]) -> String {
-    match words {
-        [] => String::new(),
-        [one] => one.clone(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
-    }
+    model::text::listed(words, "and")
 }
 
 /// Each of some things once, in the order found.
@@ -35,12 +31,6 @@ pub fn whole(value: f64) -> u64 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count; `as` saturates")]
     let whole = value.round().max(0.0) as u64;
     whole
-}
-
-/// `1 repetition`, `3 repetitions`.
-pub fn counted(count: usize, word: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {word}{plural}")
 }
 
 /// A count in groups of three, separated by narrow no-break spaces: for HTML.
@@ -76,5 +66,6 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
+pub use model::text::counted;
 /// What came from outside must not steer a terminal or break a table.
 pub use model::text::visible_line as plain;

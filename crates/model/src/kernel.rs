@@ -124,7 +124,7 @@ impl FromStr for KernelChoice {
         let takes = match rule.operand {
             Operand::None if !what.is_empty() => return refuse(format!("write {driver} alone")),
             Operand::Word(known) if !known.contains(&what) => {
-                return refuse(format!("use {driver}:{}", crate::words::listed(known)));
+                return refuse(format!("use {driver}:{}", crate::text::listed(known, "or")));
             }
             Operand::None | Operand::Word(_) => "",
             _ if what.is_empty() => return refuse(format!("{driver} needs to know which, {such}")),

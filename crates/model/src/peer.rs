@@ -64,14 +64,14 @@ pub(crate) fn check(spec: &ProbeSpec) -> Result<(), ModelError> {
     if !traits.probes.contains(&spec.probe()) {
         return conflict(
             &format!("does not answer {}", spec.probe()),
-            &format!("use {}", crate::words::listed(&probes)),
+            &format!("use {}", crate::text::listed(&probes, "or")),
         );
     }
     let socket = spec.socket()?;
     if !traits.protocols.contains(&socket.protocol) {
         let all: Vec<&str> = traits.protocols.iter().map(|protocol| protocol.word()).collect();
         let what = format!("does not answer over {}", socket.protocol);
-        return conflict(&what, &format!("use {}", crate::words::listed(&all)));
+        return conflict(&what, &format!("use {}", crate::text::listed(&all, "or")));
     }
     if spec.reflector != EndSpec::default() {
         return conflict("cannot be told how to run", "set its CPU, policy and waiting where it is started");

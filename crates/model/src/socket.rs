@@ -228,7 +228,10 @@ impl Protocol {
 
     /// The words of those that are meant: `tcp or mptcp`.
     pub fn words_of(is_meant: impl Fn(Self) -> bool) -> String {
-        words::listed(&Self::ALL.into_iter().filter(|one| is_meant(*one)).map(Self::word).collect::<Vec<_>>())
+        crate::text::listed(
+            &Self::ALL.into_iter().filter(|one| is_meant(*one)).map(Self::word).collect::<Vec<_>>(),
+            "or",
+        )
     }
 
     /// The largest message in bytes.

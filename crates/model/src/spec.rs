@@ -425,7 +425,7 @@ impl ProbeSpec {
             let what = format!("{} does not go over {protocol}", self.probe());
             let carried: Vec<_> =
                 Probe::ALL.into_iter().filter(|one| protocol.carries(*one)).map(Probe::word).collect();
-            let (use_of, carried) = (Protocol::words_for(self.probe()), crate::words::listed(&carried));
+            let (use_of, carried) = (Protocol::words_for(self.probe()), crate::text::listed(&carried, "or"));
             return conflict(&what, &format!("use {use_of}; {protocol} carries {carried}"));
         }
         self.check_pgm(socket)?;

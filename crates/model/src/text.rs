@@ -1,6 +1,7 @@
 //! Text of others for people: what steers a terminal, or turns the direction of the text around it, is shown and not done.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
+use std::fmt::Display;
 
 /// Whether a character acts on what is printed beside it: controls (C0, DEL and C1, so ESC, too), line separators, and
 /// formatting of the direction (Unicode Standard Annex 9).
@@ -48,8 +49,16 @@ pub fn excerpt(text: &str, most: usize) -> String {
 }
 
 /// `1 cell`, `2 cells`
-pub fn counted(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+pub fn counted<N: Copy + Display + PartialEq + From<u8>>(count: N, what: &str) -> String {
+    format!("{count} {what}{}", if count == N::from(1) { "" } else { "s" })
+}
+
+/// Words as a sentence lists them: `a, b or c` with "or" before the last one.
+pub fn listed<W: Borrow<str> + Display>(words: &[W], or: &str) -> String {
+    match words {
+        [rest @ .., last] if !rest.is_empty() => format!("{} {or} {last}", rest.join(", ")),
+        all => all.join(""),
+    }
 }
 
 /// A host's name as it can stand in a tag of an interval log: without what parts the fields and lines of a log.

@@ -1,6 +1,7 @@
 //! Enums whose variants have a word each: one list of them for flags, plans, documents and schemas.
 
 use crate::ModelError;
+use crate::text::listed;
 
 /// Defines an enum from its variants and their words: `ALL`, `word`, `Display` and JSON come from this one list. With the
 /// name of the thing before it (`"pacer";`) it is read from text too, and an unknown word is answered with the known ones.
@@ -102,7 +103,7 @@ where
 
 /// The answer to an unknown word: `use a, b or c`.
 pub fn unknown(what: &'static str, given: &str, known: &[&str]) -> ModelError {
-    ModelError::UnknownWord { what, given: given.to_owned(), accepted: listed(known) }
+    ModelError::UnknownWord { what, given: given.to_owned(), accepted: listed(known, "or") }
 }
 
 /// The known word nearest to a wrong one, if any: few letters differ, or its end is missing (`recv` for `recv-us`).
@@ -117,15 +118,7 @@ pub fn nearest<W: AsRef<str> + Ord>(given: &str, known: impl IntoIterator<Item =
 pub(crate) fn instead<'a>(given: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
     match nearest(given, known.clone()) {
         Some(word) => format!("did you mean {word}?"),
-        None => format!("use {}", listed(&known.into_iter().collect::<Vec<_>>())),
-    }
-}
-
-/// Words as a sentence lists them: `a, b or c`.
-pub(crate) fn listed(words: &[&str]) -> String {
-    match words {
-        [rest @ .., last] if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
-        all => all.concat(),
+        None => format!("use {}", listed(&known.into_iter().collect::<Vec<_>>(), "or")),
     }
 }
 

@@ -408,7 +408,7 @@ impl Plan {
             let several: Vec<_> =
                 Probe::ALL.into_iter().filter(|one| one.most_hosts(role) > 1).map(Probe::word).collect();
             let what = format!("roles.{role}s names {} hosts for {}", hosts.len(), cell.spec.probe());
-            let remedy = format!("name one {role}, or measure with {} alone", crate::words::listed(&several));
+            let remedy = format!("name one {role}, or measure with {} alone", crate::text::listed(&several, "or"));
             return conflict(&what, &remedy);
         }
         let mut named = BTreeSet::new();

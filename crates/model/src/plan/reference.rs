@@ -130,10 +130,7 @@ impl Walk<'_> {
                     None => self.accepts(choice, many),
                 })
                 .collect();
-            return match words.split_last() {
-                Some((last, first)) if !first.is_empty() => format!("{} or {last}", first.join(", ")),
-                _ => words.concat(),
-            };
+            return crate::text::listed(&words, "or");
         }
         let word = match &schema["type"] {
             Value::Array(words) => words.iter().find(|word| *word != "null").and_then(Value::as_str),

@@ -3,6 +3,7 @@
 use super::document::{Finding, Reading, Remedy, Severity, Skipped};
 use super::subject::{Skip, Subject};
 use host::tasks::Task;
+pub(super) use model::text::counted as count;
 use model::{CpuList, NicFacts};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -197,11 +198,6 @@ fn each_nic(subject: &Subject<'_>, make: fn(&Subject<'_>, &NicFacts) -> Answer) 
 /// Text on one line, of a bearable length.
 fn one_line(text: &str) -> String {
     model::text::excerpt(&text.split_whitespace().collect::<Vec<_>>().join(" "), 300)
-}
-
-/// `1 thread`, `2 threads`.
-pub(super) fn count(number: usize, what: &str) -> String {
-    model::text::counted(number as u64, what)
 }
 
 /// Names of tasks, the most frequent first: `cc1 ×7, make, sh and 3 more`.

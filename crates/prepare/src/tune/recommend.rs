@@ -49,7 +49,7 @@ impl HostKind {
             self.hypervisor
                 .as_ref()
                 .map_or_else(|| "bare metal".to_owned(), |name| format!("virtual machine ({name})")),
-            model::text::counted(self.cpus as u64, "CPU"),
+            model::text::counted(self.cpus, "CPU"),
             if nics.is_empty() { "no network device with hardware and a link".to_owned() } else { nics.join(", ") },
             if self.is_real_time { "PREEMPT_RT" } else { "no PREEMPT_RT" }.to_owned(),
         ];

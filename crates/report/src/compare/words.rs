@@ -295,7 +295,7 @@ fn one_run(comparison: &Comparison, sets: usize, siblings: &Siblings) -> Option<
         return None;
     }
     let used = comparison.cells.iter().flat_map(|cell| &cell.metrics).any(|figure| figure.over == Over::Siblings);
-    let count = counted(siblings.groups.iter().map(Vec::len).sum(), "other run");
+    let count = counted(siblings.groups.iter().map(Vec::len).sum::<usize>(), "other run");
     let spread = match (used, siblings.place.is_empty()) {
         (true, _) => format!(
             "Intervals include the spread between runs of this host, from {count} of the same plan in {}.",

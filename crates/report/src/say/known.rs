@@ -33,7 +33,7 @@ fn seen(cell: &Cell, symptom: Symptom, end: Role, machine: &MachineFacts) -> Opt
         Symptom::UnlimitedStall => {
             let unlimited = machine.sysctls.get("kernel.sched_rt_runtime_us").is_some_and(|us| us == "-1");
             (unlimited && cell.stalls > 0).then(|| {
-                let stalls = counted(usize::try_from(cell.stalls).unwrap_or(usize::MAX), "message");
+                let stalls = counted(cell.stalls, "message");
                 (cell.stalls as f64, format!("{stalls} took about 50 ms there and back"))
             })
         }

@@ -3,6 +3,7 @@
 use super::{guide, peers};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
+use model::text::listed;
 use std::error::Error as _;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -76,15 +77,6 @@ fn flag(argument: &str) -> String {
     typed(if name.starts_with('-') { name.split('[').next().unwrap_or_default() } else { argument })
 }
 
-/// `a`, `a and b`, `a, b and c`.
-fn list(words: &[String], last: &str) -> String {
-    match words {
-        [] => String::new(),
-        [one] => one.clone(),
-        [first @ .., end] => format!("{} {last} {end}", first.join(", ")),
-    }
-}
-
 impl UsageError {
     pub(super) fn plain(error: String) -> Self {
         Self { error, tip: None }
@@ -156,16 +148,16 @@ fn said(error: &clap::Error, command: &Command, path: &str, context: &Context<'_
             let below: Vec<String> = commands(command).collect();
             match below.is_empty() {
                 true => (format!("{name} needs arguments"), such_as(path)),
-                false => (format!("{name} needs a command: {}", list(&below, "or")), lists("them")),
+                false => (format!("{name} needs a command: {}", listed(&below, "or")), lists("them")),
             }
         }
         ErrorKind::MissingRequiredArgument => {
             let missing: Vec<String> = context.all(ContextKind::InvalidArg).iter().map(|one| typed(one)).collect();
-            (format!("missing: {}", list(&missing, "and")), with(path, &missing))
+            (format!("missing: {}", listed(&missing, "and")), with(path, &missing))
         }
         ErrorKind::InvalidValue => {
             let allowed = context.all(ContextKind::ValidValue);
-            let one_of = if allowed.is_empty() { String::new() } else { format!(": use {}", list(&allowed, "or")) };
+            let one_of = if allowed.is_empty() { String::new() } else { format!(": use {}", listed(&allowed, "or")) };
             match value.is_empty() {
                 true => (format!("'{}' needs a value{one_of}", typed(&argument)), None),
                 false => {
@@ -228,7 +220,7 @@ fn conflict(context: &Context<'_>, argument: &str) -> String {
     }
     match others.is_empty() {
         true => format!("'{argument}' cannot be used with others of this command line"),
-        false => format!("'{argument}' cannot be used with {}", list(&others, "and")),
+        false => format!("'{argument}' cannot be used with {}", listed(&others, "and")),
     }
 }
 

@@ -214,7 +214,7 @@ fn show_plan(path: &Path, output: &Output) -> Result<u8, Failure> {
     let each: Vec<String> = each
         .into_iter()
         .map(|(Reverse(repetitions), count)| {
-            format!("{}, {} each", counted(count.into(), "cell"), counted(repetitions.into(), "repetition"))
+            format!("{}, {} each", counted(count, "cell"), counted(repetitions, "repetition"))
         })
         .collect();
     text.push_str(&paragraph("", &format!("{}; about {time}", each.join("; "))));

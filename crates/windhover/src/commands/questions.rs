@@ -28,8 +28,8 @@ fn line(asked: &QuestionCells) -> String {
     }
     let cells = if cells.is_empty() { String::new() } else { format!(" ({})", cells.join(", ")) };
     let each = match repetitions {
-        [fewest, most] if fewest == most => counted((*fewest).into(), "repetition"),
-        [fewest, most] => format!("{fewest} to {}", counted((*most).into(), "repetition")),
+        [fewest, most] if fewest == most => counted(*fewest, "repetition"),
+        [fewest, most] => format!("{fewest} to {}", counted(*most, "repetition")),
     };
     format!("{} {base} → {others}: {}{cells}, {each} each", question.axis, question.quantity.join(", "))
 }

@@ -34,7 +34,7 @@ pub(super) fn active(system: &SystemArgs, as_json: bool, output: &Output) -> Res
 }
 
 fn words(active: &ActiveProfile) -> String {
-    let settings = model::text::counted(active.changes as u64, "setting");
+    let settings = model::text::counted(active.changes, "setting");
     let holds = match &active.changed_since[..] {
         [] => "all hold".to_owned(),
         changed => {

@@ -57,7 +57,7 @@ fn head(document: &Document) -> String {
     });
     words.extend(machine.cpus_online.as_ref().and_then(|cpus| {
         let number = cpus.parse::<model::CpuList>().ok()?.len();
-        Some(format!("{} ({cpus})", counted(number as u64, "CPU")))
+        Some(format!("{} ({cpus})", counted(number, "CPU")))
     }));
     let mut out = paragraph("", &words.join(", "));
     let special: Vec<&str> =
@@ -219,7 +219,7 @@ fn skipped(out: &mut String, document: &Document, options: &TextOptions) {
 fn summary(out: &mut String, document: &Document) {
     let [bad, warnings, notes, fine] =
         [Severity::Bad, Severity::Warning, Severity::Note, Severity::Ok].map(|severity| document.count(severity));
-    let (warnings, not_made) = (counted(warnings as u64, "warning"), document.skipped.len());
+    let (warnings, not_made) = (counted(warnings, "warning"), document.skipped.len());
     let counts = format!("{bad} bad, {warnings}, {notes} to be known, {fine} in order, {not_made} checks not made");
     let verdict = match document.worst() {
         Some(Severity::Bad) => "Not fit to measure on",
@@ -324,8 +324,7 @@ pub(super) fn comparison_text(comparison: &Comparison) -> String {
     if should.is_empty() {
         out.push_str("\nThe ends match in all that should.\n");
     } else {
-        let sentence =
-            format!("{} that should not be: {}.", counted(should.len() as u64, "difference"), some_of(should, 3));
+        let sentence = format!("{} that should not be: {}.", counted(should.len(), "difference"), some_of(should, 3));
         let _ = write!(out, "\n{}", paragraph("", &sentence));
     }
     out

@@ -14,9 +14,9 @@ pub(super) fn text(summary: &Summary) -> String {
         let _ = writeln!(out, "# {}", model::text::visible_line(comment));
     }
     let (packets, messages) = (counted(summary.packets, "packet"), counted(summary.messages, "message"));
-    let _ = write!(out, "{packets}, {messages} in {} of Windhover's", counted(summary.flows.len() as u64, "flow"));
+    let _ = write!(out, "{packets}, {messages} in {} of Windhover's", counted(summary.flows.len(), "flow"));
     if !summary.sources.is_empty() {
-        let _ = write!(out, ", {}", counted(summary.sources.len() as u64, "PGM source"));
+        let _ = write!(out, ", {}", counted(summary.sources.len(), "PGM source"));
     }
     let others = [
         (summary.exchange, "frames of exchanges"),
