@@ -325,7 +325,9 @@ pub fn exchange_frame(bytes: &[u8]) {
     let mut queue = exchange::FrameQueue::new(1448);
     let mut written = Vec::new();
     for frame in &frames {
-        [Native, Sdn, Raw].into_iter().for_each(|framing| drop(framing.decode(frame)));
+        for framing in [Native, Sdn, Raw] {
+            let _ = framing.decode(frame);
+        }
         assert!(queue.push(frame));
         written.extend_from_slice(queue.unsent());
         queue.sent(usize::MAX);
