@@ -169,6 +169,7 @@ fn measured(size: u64) -> Measured {
         stream: None,
         pgm: None,
         wake: None,
+        cycle: None,
         mdev_ns: None,
         series: vec![],
         histogram: None,
