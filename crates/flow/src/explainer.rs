@@ -47,6 +47,8 @@ pub(crate) const NEAR: &str = "initiator";
 pub(crate) const FAR: &str = "reflector";
 /// Late messages that are stored with their segments and causes: the worst.
 const MOST_STORED: usize = 500;
+/// Shorter messages have no room for their numbers.
+const LEAST_BYTES: u32 = 4;
 
 /// Which messages are late.
 #[derive(Clone, Copy)]
@@ -129,6 +131,11 @@ impl Collector {
             // One that only spins leaves the messages to the kernel.
             let is_past_kernel = !["kernel", "spin"].contains(&by);
             let port = if is_past_kernel { 0 } else { port(socket) };
+            if port == 0 && !is_past_kernel {
+                return Err(
+                    "the recorder follows messages over UDP and TCP, and those of stacks in the process".to_owned()
+                );
+            }
             Ok::<_, String>((port, is_past_kernel, by != "kernel", socket))
         };
         let messages = if side == Side::Timer { None } else { Some(of_messages()?) };
@@ -429,9 +436,13 @@ impl NearExplainer {
 }
 
 impl PassObserver for NearExplainer {
-    fn begin(&mut self, _: u32, socket: Option<RawFd>) {
+    fn begin(&mut self, size: u32, socket: Option<RawFd>) {
         if let Some(late) = self.late {
-            let started = Collector::start(self.side, socket, late, (self.policy, self.cpu, self.spins));
+            let started = if self.side != Side::Timer && size < LEAST_BYTES {
+                Err(format!("messages shorter than {LEAST_BYTES} bytes carry no number"))
+            } else {
+                Collector::start(self.side, socket, late, (self.policy, self.cpu, self.spins))
+            };
             self.watch = started.is_err().then(|| ThreadWatch::start(self.cpu, None)).flatten();
             self.collector = Some(started);
         }
@@ -488,10 +499,14 @@ pub(crate) fn summarize(explanation: &mut Explanation, late: &[Explained], all: 
     #[expect(clippy::cast_precision_loss, reason = "a share")]
     let share = sum(&|cause| cause.class.is_known()) as f64 / lost_ns.max(1) as f64;
     explanation.explained = share;
-    explanation.p50_ns = all.quantile(0.5);
-    explanation.p99_ns = all.quantile(0.99);
-    explanation.p99_9_ns = all.quantile(0.999);
+    let quantile = |q| all.quantile_if_supported(q, Histogram::BEYOND);
+    (explanation.p50_ns, explanation.p99_ns, explanation.p99_9_ns) = (quantile(0.5), quantile(0.99), quantile(0.999));
     explanation.causes = explain::blame_table(late, all, explanation.over_ns);
+    // What has too few messages for a percentile has none without a cause either.
+    for cause in &mut explanation.causes {
+        cause.p99_without_ns = cause.p99_without_ns.filter(|_| explanation.p99_ns.is_some());
+        cause.p99_9_without_ns = cause.p99_9_without_ns.filter(|_| explanation.p99_9_ns.is_some());
+    }
 }
 
 fn explain_pass(

@@ -79,6 +79,9 @@ pub(crate) fn check(spec: &ProbeSpec) -> Result<(), ModelError> {
     if socket.multicast.is_some() || !spec.foreign.is_empty() {
         return conflict("is reached by Windhover's own worker, at one address", "leave --mcast and --foreign out");
     }
+    if spec.explain.is_some() {
+        return conflict("does not say why messages were late", "leave --explain out (in a plan: explain)");
+    }
     if spec.pings != 1 || spec.pongs != 1 {
         return conflict("answers each message", "leave --pings and --pongs out");
     }
