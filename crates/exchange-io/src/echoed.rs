@@ -151,6 +151,7 @@ impl Inlet {
             pacer,
         };
         let subscription = Subscription {
+            epoch: None,
             topic: subscribed.name.clone(),
             topic_id: subscribed.frame_topic(),
             framing: subscribed.framing,
@@ -211,9 +212,11 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Counts from here on.
-    pub fn renew(&mut self) {
-        self.receiver.subscriptions.iter_mut().for_each(|one| one.monitor = Monitor::new(self.config));
+    /// Counts from here on, and only echoes of this epoch: those of one before may still be on their way.
+    pub fn renew(&mut self, epoch: u64) {
+        for one in &mut self.receiver.subscriptions {
+            (one.monitor, one.epoch) = (Monitor::new(self.config), Some(epoch));
+        }
     }
 
     /// Receives until `stop`; `note` gets each new value. Errors: the socket is broken.

@@ -260,6 +260,7 @@ pub(crate) fn subscriptions(
         let image = ImageWriter::create(&image_path(&image_node, name, false), &ImageSpec::new(topic))?;
         let place = topic.group.unwrap_or(SocketAddr::new(node.address, node.port));
         places.entry(place).or_default().push(Subscription {
+            epoch: None,
             topic: name.clone(),
             topic_id: topic.frame_topic(),
             framing: topic.framing,

@@ -19,6 +19,8 @@ pub(crate) struct Subscription {
     pub(crate) framing: Framing,
     /// The address of the node that publishes it.
     pub(crate) sender: IpAddr,
+    /// The only epoch that counts; absent: any.
+    pub(crate) epoch: Option<u64>,
     pub(crate) monitor: Monitor,
     pub(crate) image: ImageWriter,
     pub(crate) clock_error_ns: Option<u64>,
@@ -158,7 +160,11 @@ pub(crate) fn take(
         rejects.other_sender += 1;
         return Ok(());
     }
-    let Subscription { monitor, image, .. } = subscription;
+    let Subscription { monitor, image, epoch, .. } = subscription;
+    if epoch.is_some_and(|epoch| epoch != header.epoch) {
+        monitor.counters.old_epoch += 1;
+        return Ok(());
+    }
     if monitor.on_frame(&header, data, at) == Outcome::New {
         let sample = Sample {
             quality: header.quality,

@@ -208,8 +208,7 @@ impl Cycles<'_> {
         let ((sent_in, sent_out), (heard_in, heard_out)) = (sent.ends(), heard.ends());
         let mut rings = (sent_out, heard_out);
         let Ends { session, talker, listener, .. } = ends;
-        let epoch = talker.renew();
-        listener.renew();
+        listener.renew(talker.renew());
         let shared = Shared {
             stop_sending: AtomicBool::new(false),
             stop_receiving: AtomicBool::new(false),
@@ -221,8 +220,8 @@ impl Cycles<'_> {
                 shared.barrier.cancel();
                 error
             };
-            let receiver = thread::spawn_scoped(scope, "receive", || self.hear(listener, epoch, &shared, heard_in))
-                .map_err(cancelled)?;
+            let receiver =
+                thread::spawn_scoped(scope, "receive", || self.hear(listener, &shared, heard_in)).map_err(cancelled)?;
             let sender = thread::spawn_scoped(scope, "send", || self.send(talker, cycles, &shared, sent_in))
                 .map_err(cancelled)?;
             let begin = shared.barrier.begin(self.clock, LEAD_NS).unwrap_or(0);
@@ -301,14 +300,9 @@ impl Cycles<'_> {
         }
     }
 
-    fn hear(&self, listener: &mut Listener, epoch: u64, shared: &Shared, mut ring: Producer<'_, 2>) -> ThreadResult {
+    fn hear(&self, listener: &mut Listener, shared: &Shared, mut ring: Producer<'_, 2>) -> ThreadResult {
         self.on_thread(ThreadRole::Receiver, shared, |_, _| {
-            let end = listener.receive(&shared.stop_receiving, |sample| {
-                // An echo of the phase before is nothing of this one.
-                if sample.epoch == epoch {
-                    ring.push([sample.cycle, sample.stored_ns]);
-                }
-            });
+            let end = listener.receive(&shared.stop_receiving, |sample| ring.push([sample.cycle, sample.stored_ns]));
             (ring.dropped, end)
         })
     }
