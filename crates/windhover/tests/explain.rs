@@ -347,7 +347,7 @@ fn a_thread_that_keeps_a_sleeper_from_its_cpu_is_named() {
     assert_eq!(ways, ["expiry", "near-wake-up", "return"], "{message}");
     let sum: u64 = message["segments"].as_array().unwrap().iter().map(|part| part["ns"].as_u64().unwrap()).sum();
     assert_eq!(sum, message["rtt_ns"].as_u64().unwrap(), "{message}");
-    let text = stdout(&run(&["explain", path]));
+    let text = stdout(&run(&["explain", path])).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("wake-ups took longer than wake-up latency") && !text.contains("RTT"), "{text}");
 }
 
