@@ -10,7 +10,7 @@ use model::worker::EndpointTask;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -112,8 +112,6 @@ impl Endpoint {
         let wanted = net::resolve(&task.bind, wire::DEFAULT_PORT, None)
             .map_err(|cause| EndpointError::Address { given: task.bind.clone(), cause })?;
         if key.is_none() && !is_closed(wanted.ip(), lab) {
-            // No key helps where the address is another host's.
-            UdpSocket::bind((wanted.ip(), 0)).map_err(EndpointError::binding(wanted))?;
             return Err(EndpointError::KeyNeeded { address: wanted });
         }
         let listener = TcpListener::bind(wanted).map_err(EndpointError::binding(wanted))?;

@@ -12,7 +12,8 @@ use model::{OneWay, OneWayMethod, ResultDocument, Role, SegmentName, StampSource
 
 /// The settings of the schedule, as labels have them; the rate is in the tables.
 pub(crate) fn settings(result: &ResultDocument) -> Vec<String> {
-    let of_schedule = |factor: &&Factor| matches!(factor.sets, Sets::Pace(_)) && factor.kind != ValueType::Rates;
+    let of_schedule =
+        |factor: &&Factor| matches!(factor.sets, Sets::Pace(_) | Sets::Timing(_)) && factor.kind != ValueType::Rates;
     let known = factor::all().filter(of_schedule).map(|factor| factor.recorded_as);
     known.filter_map(|name| Some(label_word(name, &result.factor(name)?))).collect()
 }
