@@ -34,7 +34,7 @@ fn events(stay: &Stay) -> Vec<Event> {
     let switch = |from, to| EventKind::Switch {
         from,
         from_state: u32::from(from == ME),
-        throttled: None,
+        throttled: false,
         to,
         to_priority: if to == ME { 89 } else { 120 },
         to_name: "cc1".into(),

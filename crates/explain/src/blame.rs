@@ -2,7 +2,7 @@
 
 use crate::event::{EventKind, Name};
 use crate::stay::{Slice, Work};
-use crate::timeline::{Activity, Span, Timeline};
+use crate::timeline::{Activity, Leave, Span, Timeline};
 use model::{Cause, CauseClass, PathSegment};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -164,7 +164,7 @@ fn runs(slice: &Slice, excess_ns: u64, own: u8, timeline: &Timeline, tally: &mut
             (_, Some(leave)) if leave.state & UNINTERRUPTIBLE != 0 && timeline.has_fault(leave) => {
                 (CauseClass::PageFault, Name::default(), 0)
             }
-            (activity, Some(leave)) => absent(own, activity, leave.state, leave.throttled),
+            (activity, Some(leave)) => absent(own, activity, ns, leave),
         };
         others_ns += ns;
         tally.add(class, name, tid, ns);
@@ -177,17 +177,20 @@ fn runs(slice: &Slice, excess_ns: u64, own: u8, timeline: &Timeline, tally: &mut
     point(slice, timeline).unwrap_or(own)
 }
 
-/// Why the thread does not run while something else does, by the state in which it left.
-fn absent(own: u8, activity: Activity, state: u32, throttled: Option<bool>) -> (CauseClass, Name, i32) {
+/// A runnable thread that has no quota waits longer than one that another CPU is about to take.
+const SHORTEST_QUOTA_NS: u64 = 50_000;
+
+/// Why the thread does not run for `ns` while something else does, by the state in which it left.
+fn absent(own: u8, activity: Activity, ns: u64, leave: &Leave) -> (CauseClass, Name, i32) {
     let (name, tid, priority) = match activity {
         Activity::Task { tid, name, priority } => (name, tid, priority),
         _ => (Name::default(), 0, u8::MAX),
     };
-    match state {
-        0 if throttled == Some(true) => (CauseClass::Quota, Name::default(), 0),
-        // The CPU has nothing to run though the thread is runnable.
+    match leave.state {
+        0 if leave.throttled => (CauseClass::Quota, Name::default(), 0),
+        // The CPU has nothing to run though the thread is runnable: not all that is throttled is marked. It may be about to be moved, too.
         0 if own >= FIRST_ORDINARY && activity == Activity::Idle => {
-            let class = if throttled.is_none() { CauseClass::Quota } else { CauseClass::Unknown };
+            let class = if ns >= SHORTEST_QUOTA_NS { CauseClass::Quota } else { CauseClass::Unknown };
             (class, Name::default(), 0)
         }
         0 if (own < FIRST_ORDINARY) && priority >= FIRST_ORDINARY => (CauseClass::FairServer, name, tid),
@@ -366,7 +369,7 @@ pub fn polled(
     let away = |span: &Span| match (span.activity, timeline.left(thread, span.start_ns)) {
         (Activity::Task { tid, .. }, _) if tid == thread => None,
         (activity @ (Activity::Task { .. } | Activity::Idle), Some(leave)) => {
-            Some(absent(own, activity, leave.state, leave.throttled))
+            Some(absent(own, activity, span.end_ns - span.start_ns, leave))
         }
         _ => None,
     };

@@ -47,8 +47,8 @@ pub enum EventKind {
         from: i32,
         /// The state of the task that left: `TASK_REPORT` bits of include/linux/sched.h, 0 for runnable.
         from_state: u32,
-        /// Whether it left because its control group has no quota left; `None` where the kernel does not mark that (before 6.18).
-        throttled: Option<bool>,
+        /// Whether it left because its control group has no quota left.
+        throttled: bool,
         to: i32,
         /// Kernel priority: 0 to 98 real time, 120 for nice 0.
         to_priority: u8,
@@ -128,7 +128,7 @@ impl Event {
             1 => EventKind::Switch {
                 from: other.cast_signed(),
                 from_state: u32::try_from(value & u64::from(u32::MAX)).ok()?,
-                throttled: (sub != 0).then_some(sub == 1),
+                throttled: sub != 0,
                 to: tid,
                 to_priority: u8::try_from(extra).unwrap_or(u8::MAX),
                 to_name: name,

@@ -82,7 +82,7 @@ pub struct Leave {
     pub at_ns: u64,
     pub tid: i32,
     pub state: u32,
-    pub throttled: Option<bool>,
+    pub throttled: bool,
 }
 
 /// A time over which the kernel accounted less than had passed.

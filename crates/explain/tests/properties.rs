@@ -20,7 +20,7 @@ fn kinds() -> impl Strategy<Value = EventKind> {
     let long = || 0..30_000_u64;
     let names = prop::sample::select(vec!["cc1", "hog", "ksoftirqd/0", "wh-explain"]);
     prop_oneof![
-        4 => (tid(), prop::sample::select(vec![0_u32, 1, 2, 4, 8]), any::<Option<bool>>(), tid(), 0..140_u8, names).prop_map(
+        4 => (tid(), prop::sample::select(vec![0_u32, 1, 2, 4, 8]), any::<bool>(), tid(), 0..140_u8, names).prop_map(
             |(from, from_state, throttled, to, to_priority, name)| {
                 EventKind::Switch { from, from_state, throttled, to, to_priority, to_name: name.into() }
             }

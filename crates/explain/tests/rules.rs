@@ -26,7 +26,7 @@ fn event(us: i64, kind: EventKind) -> Event {
 }
 
 fn switch(us: i64, (from, from_state): (i32, u32), to: i32, to_priority: u8, to_name: &str) -> Event {
-    let throttled = None;
+    let throttled = false;
     event(us, EventKind::Switch { from, from_state, throttled, to, to_priority, to_name: to_name.into() })
 }
 
@@ -102,24 +102,24 @@ fn the_state_in_which_a_thread_left_goes_before_who_ran() {
         switch(350, (20, RUNNABLE), ME, NICE_0, "me"),
     ];
     if let EventKind::Switch { throttled, .. } = &mut events[1].kind {
-        *throttled = Some(true);
+        *throttled = true;
     }
     assert_eq!(causes_of(&slice(Work::Runs, 400), NICE_0, &events), ["quota - 300", "no-event - 100"]);
 }
 
-/// Catches: an idle CPU that preempts a runnable thread, as kernels that do not mark what is throttled show it; a quota where they do.
+/// Catches: an idle CPU that preempts a runnable thread, as it is without a quota, and a moment before a move that is called so, too.
 #[test]
 fn a_runnable_thread_on_an_idle_cpu_has_no_quota() {
-    let mut events = [
+    assert_eq!(absence(NICE_0, RUNNABLE, (0, NICE_0, "swapper/0")), ["quota - 300", "no-event - 100"]);
+    let events = [
         switch(-100, (0, RUNNABLE), ME, NICE_0, "me"),
-        switch(50, (ME, RUNNABLE), 0, NICE_0, "swapper/0"),
-        switch(350, (0, RUNNABLE), ME, NICE_0, "me"),
+        switch(50, (ME, RUNNABLE), 20, NICE_0, "cc1"),
+        switch(90, (20, RUNNABLE), 0, NICE_0, "swapper/0"),
     ];
-    assert_eq!(causes_of(&slice(Work::Runs, 400), NICE_0, &events), ["quota - 300", "no-event - 100"]);
-    if let EventKind::Switch { throttled, .. } = &mut events[1].kind {
-        *throttled = Some(false);
-    }
-    assert_eq!(causes_of(&slice(Work::Runs, 400), NICE_0, &events), ["unknown - 300", "no-event - 100"]);
+    assert_eq!(
+        causes_of(&slice(Work::Runs, 100), NICE_0, &events),
+        ["no-event - 50", "preempted cc1 40", "unknown - 10"]
+    );
 }
 
 /// Catches: an ordinary task that preempts a real-time one.

@@ -138,10 +138,10 @@ fn kernel_event(of: &Event) -> KernelEvent {
                 ("prev_pid", from.into()),
                 ("prev_state", state(from_state).into()),
                 ("next_prio", to_priority.into()),
-                ("throttled", (throttled == Some(true)).into()),
+                ("throttled", throttled.into()),
             ];
             // A throttled group is rare.
-            point("sched_switch", to, to_name.to_string(), &fields[..if throttled == Some(true) { 4 } else { 3 }])
+            point("sched_switch", to, to_name.to_string(), &fields[..if throttled { 4 } else { 3 }])
         }
         EventKind::Waking { tid, by } => point("sched_waking", tid, String::new(), &[("by", by.into())]),
         EventKind::Hardirq { ns, irq, name } => interval(ns, "irq_handler", name.to_string(), &[("irq", irq.into())]),
@@ -184,8 +184,14 @@ mod tests {
     }
 
     fn switch(at_ns: u64, cpu: u16, to: i32) -> Event {
-        let kind =
-            EventKind::Switch { from: 7, from_state: 1, throttled: None, to, to_priority: 120, to_name: "task".into() };
+        let kind = EventKind::Switch {
+            from: 7,
+            from_state: 1,
+            throttled: false,
+            to,
+            to_priority: 120,
+            to_name: "task".into(),
+        };
         Event { at_ns, cpu, kind }
     }
 

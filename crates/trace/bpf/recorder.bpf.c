@@ -306,7 +306,7 @@ SEC("tp_btf/sched_switch") int sched_switch(u64 *ctx)
 	event->value = ctx[0] ? 0 : (u32)ctx[3];
 	event->sub = 0;
 	if (__builtin_preserve_field_info(from->throttled, 2))
-		event->sub = from->throttled ? 1 : 2;
+		event->sub = from->throttled != 0;
 	/* Two loads, where a helper would cost as much as the rest. */
 	const u64 *name = (const u64 *)to->comm;
 	event->name[0] = name[0];

@@ -197,7 +197,7 @@ impl Recorder {
     }
 
     /// What was recorded of a CPU between two times, from the last time before them at which the kernel accounted run time to the first
-    /// one behind them. Before all that come the last switch, that with which the thread had left this CPU, and its last move to it.
+    /// one behind them. Before all that come the last switch, and that with which the thread had left this CPU, or its move to it.
     pub fn events(&self, cpu: u16, start_ns: u64, end_ns: u64, thread: i32) -> Vec<Event> {
         let Some(lane) = self.lanes.get(usize::from(cpu)) else { return Vec::new() };
         let start = lane.events.partition_point(|event| event.end_ns() < start_ns);
@@ -210,10 +210,13 @@ impl Recorder {
         let since = first.saturating_sub(MOST_SINCE_SWITCH);
         let forgotten = || lane.last_switch.filter(|_| since == 0);
         let switch = last(since, &|kind| matches!(kind, EventKind::Switch { .. })).or_else(forgotten);
-        let left = last(earliest, &|kind| matches!(kind, EventKind::Switch { from, .. } if *from == thread));
-        let moved = last(earliest, &|kind| matches!(kind, EventKind::Migrated { tid, .. } if *tid == thread));
+        // What the thread did before either is of another stay.
+        let left = last(since, &|kind| match kind {
+            EventKind::Switch { from, .. } => *from == thread,
+            EventKind::Migrated { tid, .. } => *tid == thread,
+            _ => false,
+        });
         let mut events: Vec<Event> = left.into_iter().chain(switch.filter(|switch| Some(*switch) != left)).collect();
-        events.extend(moved);
         let until_ns = end_ns.saturating_add(BEHIND_NS);
         let mut is_accounted = false;
         for event in lane.events.range(first..).take_while(|event| event.end_ns() <= until_ns) {

@@ -73,7 +73,7 @@ fn windows(events: usize) -> WorstWindows {
             let switch = |from, to, to_name: &str| EventKind::Switch {
                 from,
                 from_state: 0,
-                throttled: None,
+                throttled: false,
                 to,
                 to_priority: 120,
                 to_name: to_name.into(),

@@ -164,7 +164,7 @@ mod tests {
 
     fn switch(at_us: u64, to: i32, name: &str) -> Event {
         let kind =
-            EventKind::Switch { from: 7, from_state: 0, throttled: None, to, to_priority: 120, to_name: name.into() };
+            EventKind::Switch { from: 7, from_state: 0, throttled: false, to, to_priority: 120, to_name: name.into() };
         event(at_us, kind)
     }
 
