@@ -487,6 +487,19 @@ mod tests {
         assert_eq!((received, fresh), (43, 24));
     }
 
+    /// Catches: cycles at the end whose values did not come and that are not missed, and later ones that are.
+    #[test]
+    fn an_end_by_its_number_misses_what_was_due_before_it() {
+        for (end, missed) in [(5, 0), (8, 3)] {
+            let mut monitor = monitor(true);
+            for cycle in 0..5 {
+                let _ = take(&mut monitor, 1, cycle, 10);
+            }
+            monitor.finish_before(end, at(5 * PERIOD));
+            assert_eq!((monitor.counters.misses, monitor.counters.longest_run), (missed, missed));
+        }
+    }
+
     #[test]
     fn a_publisher_that_ends_in_order_misses_nothing() {
         for has_common_clock in [true, false] {
